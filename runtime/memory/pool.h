@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Dynamic memory of the host: what requests run in.
+ *
+ * A lease is taken whole, all its parts or none, before the first launch, and
+ * charged to the ledger by class. Each part has an address range of its own,
+ * page-granular, so free bytes are always leasable bytes: fragmentation cannot
+ * refuse a request. Ranges given back stay resident as CACHE for the next lease
+ * of a similar size, and are unmapped, oldest first, as soon as anybody needs
+ * their bytes.
+ *
+ * When a lease does not fit now the caller may wait: FIFO, with bounded bypass
+ * (a smaller one may pass the head at most QN_POOL_MAX_BYPASS times).
+ *
+ * Thread-safe. Lock order: pool, then ledger. Grants are called without locks.
+ */
+#ifndef QN_MEMORY_POOL_H
+#define QN_MEMORY_POOL_H
+
+#include "runtime/memory/ledger.h"
+
+#include <stdbool.h>
+
+enum { QN_LEASE_PARTS = 4, QN_POOL_MAX_BYPASS = 16 };
+
+typedef struct qn_pool qn_pool;
+
+typedef struct qn_lease_part {
+    qn_mem cls;
+    size_t bytes; /* wanted; 0: no part */
+    /* results */
+    void *data;   /* page-aligned; contents undefined; NULL for 0 bytes */
+    size_t charged; /* bytes rounded up to pages */
+} qn_lease_part;
+
+/* Lies in the caller's memory: taking a lease makes no heap call once the pool
+ * has seen the size. Zero-initialise, set parts[].cls and .bytes. */
+typedef struct qn_lease {
+    qn_lease_part parts[QN_LEASE_PARTS];
+} qn_lease;
+
+typedef struct qn_pool_options {
+    size_t max_waiters;  /* 0: 1024 */
+    bool huge_pages;     /* madvise(MADV_HUGEPAGE) on parts of 2 MiB and more */
+} qn_pool_options;
+
+QN_NODISCARD qn_status qn_pool_new(qn_ledger *ledger,
+                                   const qn_pool_options *options,
+                                   qn_pool **out, qn_error *err);
+/* All leases must have been released. */
+void qn_pool_free(qn_pool *pool);
+
+/* Take it now. QN_TOO_LARGE: can never fit, with both numbers. QN_NO_MEMORY:
+ * not now (or waiters are ahead). The lease is unchanged on failure. */
+QN_NODISCARD qn_status qn_pool_lease(qn_pool *pool, qn_lease *lease,
+                                     qn_error *err);
+
+/* A place in the queue; the caller's memory, untouched until it is granted or
+ * cancelled. */
+typedef struct qn_waiter {
+    qn_lease *lease;
+    /* Called once, on the thread that freed the memory: status QN_OK (the
+     * lease is held) or QN_NO_MEMORY (the mapping itself failed). Must return
+     * quickly; may call any pool function. */
+    void (*granted)(struct qn_waiter *waiter, qn_status status);
+    void *arg;
+    /* private */
+    struct qn_waiter *prev, *next;
+    size_t bytes;
+    unsigned bypassed;
+    bool queued;
+} qn_waiter;
+
+/*
+ * Take it now (QN_OK: held, granted() is not called), or queue for it
+ * (QN_NO_MEMORY: granted() will be called). QN_TOO_LARGE as above, QN_BUSY when
+ * the queue is full (with its length); both leave nothing queued.
+ */
+QN_NODISCARD qn_status qn_pool_wait(qn_pool *pool, qn_waiter *waiter,
+                                    qn_error *err);
+/* Leave the queue. True: granted() was not and will not be called. */
+bool qn_pool_cancel(qn_pool *pool, qn_waiter *waiter);
+
+/* Give back one part (by index), or all that are left. Idempotent. */
+void qn_pool_release_part(qn_pool *pool, qn_lease *lease, unsigned part);
+void qn_pool_release(qn_pool *pool, qn_lease *lease);
+
+typedef struct qn_pool_state {
+    size_t leased, cached; /* bytes */
+    size_t leases;         /* parts out */
+    size_t waiters;
+    uint64_t granted, waited, refused; /* since the start */
+} qn_pool_state;
+void qn_pool_read(qn_pool *pool, qn_pool_state *out);
+
+/* Unmap cached ranges down to `keep` bytes; returns what was given back. */
+size_t qn_pool_trim(qn_pool *pool, size_t keep);
+
+#endif

@@ -1,0 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/ops/tables.h"
+
+const qn_op_table qn_ops_norm = { 0 };
