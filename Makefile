@@ -15,8 +15,17 @@ LDFLAGS_ALL = -pthread $(SAN) $(LDFLAGS)
 LIBS = -lm -ljansson -lcrypto
 
 # libquern: what runs, and what a model is
-LIB_SRC := $(sort $(shell find runtime models -name '*.c' -not -path '*/cuda/*'))
-LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
+LIB_SRC := $(sort $(shell find runtime models -name '*.c' -not -path '*/cuda/*' \
+             -not -path '*/simd/*'))
+# simd/ is compiled once per instruction set, see runtime/cpu/isa.h
+SIMD_SRC := $(sort $(wildcard runtime/cpu/simd/*.c))
+ISAS := base $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),avx2 avx512)
+ISA_FLAGS_base =
+ISA_FLAGS_avx2 = -mavx2 -mfma -mbmi2
+ISA_FLAGS_avx512 = $(ISA_FLAGS_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl \
+                   -mprefer-vector-width=512
+LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o) \
+           $(foreach isa,$(ISAS),$(SIMD_SRC:%.c=$(BUILD)/%.$(isa).o))
 LIB := $(BUILD)/libquern.a
 
 # every tests/test_*.c is a program of its own; tests/support/ is shared
@@ -34,6 +43,16 @@ $(LIB): $(LIB_OBJ)
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
+
+# no floating-point exception is ever looked at: lets branches become selects
+SIMD_FLAGS = -fno-trapping-math -ffp-contract=off
+define SIMD_RULE
+$(BUILD)/runtime/cpu/simd/%.$(1).o: runtime/cpu/simd/%.c
+	@mkdir -p $$(@D)
+	$$(CC) $$(CFLAGS_ALL) $$(SIMD_FLAGS) $$(ISA_FLAGS_$(1)) -DQN_ISA=$(1) \
+	    -MMD -MP -c $$< -o $$@
+endef
+$(foreach isa,$(ISAS),$(eval $(call SIMD_RULE,$(isa))))
 
 # loops over tensors: let the compiler vectorise them
 $(BUILD)/runtime/cpu/%.o: OPT := $(OPT) -O3
