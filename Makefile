@@ -28,15 +28,25 @@ LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o) \
            $(foreach isa,$(ISAS),$(SIMD_SRC:%.c=$(BUILD)/%.$(isa).o))
 LIB := $(BUILD)/libquern.a
 
+# libquern-server: the HTTP face without its main(), so that tests can link it
+SERVER_SRC := $(sort $(shell find server -name '*.c' \
+                       -not -path 'server/main.c' 2>/dev/null))
+SERVER_OBJ := $(SERVER_SRC:%.c=$(BUILD)/%.o)
+SERVER_LIB := $(BUILD)/libquern-server.a
+
 # every tests/test_*.c is a program of its own; tests/support/ is shared
 TEST_SRC := $(sort $(wildcard tests/test_*.c))
 TEST_BIN := $(TEST_SRC:tests/%.c=$(BUILD)/tests/%)
 SUPPORT_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/support/*.c)))
 
 .PHONY: all unit clean
-all: $(LIB)
+all: $(LIB) $(SERVER_LIB)
 
 $(LIB): $(LIB_OBJ)
+	@rm -f $@
+	ar rcs $@ $^
+
+$(SERVER_LIB): $(SERVER_OBJ)
 	@rm -f $@
 	ar rcs $@ $^
 
@@ -57,7 +67,7 @@ $(foreach isa,$(ISAS),$(eval $(call SIMD_RULE,$(isa))))
 # loops over tensors: let the compiler vectorise them
 $(BUILD)/runtime/cpu/%.o: OPT := $(OPT) -O3
 
-$(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(SUPPORT_OBJ) $(LIB)
+$(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(SUPPORT_OBJ) $(SERVER_LIB) $(LIB)
 	$(CC) $(LDFLAGS_ALL) $^ -o $@ -lcmocka $(LIBS)
 
 unit: $(TEST_BIN)
