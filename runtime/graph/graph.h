@@ -182,8 +182,10 @@ struct qn_graph {
     uint32_t n_outputs, cap_outputs;
     qn_value_id *outputs;
     const char **output_names; /* [n_outputs], as the model calls them */
-    const qn_type *output_types; /* declared; kind NONE where undeclared */
-    const qn_value *output_decls; /* [n_outputs] declared rank and dims */
+    qn_type *output_types; /* declared; kind NONE where undeclared */
+    qn_value *output_decls; /* [n_outputs] declared rank and dims */
+    /* what qn_graph_finish() found no use for, this graph only */
+    uint32_t n_dropped_nodes, n_dropped_constants;
 };
 
 /* ---- building (models/onnx/ is the user) ---- */
@@ -218,9 +220,16 @@ QN_NODISCARD qn_status qn_graph_add_node(qn_graph *graph, uint32_t n_in,
  * with a node on it); operators are looked up by domain, name and opset;
  * input and output counts and element types are checked; element types of
  * all values are derived. Constants and nodes that no output needs are dropped
- * and noted in `log` lines by the caller of qn_graph_dropped().
+ * before they are looked at, and counted (n_dropped_*); values are renumbered.
+ * Captures and outputs of control flow get the type, captures also the declared
+ * dimensions, of what they stand for.
+ *
+ * An omitted input among the first op->min_in is an error; an omitted output
+ * among the first op->min_out gets a value without a name, so that kernels find
+ * both present. Omitted inputs and outputs at the end are cut off.
  *
  * Errors: QN_UNSUPPORTED names operator, opset and node; QN_FORMAT, QN_TYPE.
+ * The graph can only be freed after an error.
  */
 QN_NODISCARD qn_status qn_graph_finish(qn_graph *graph, qn_error *err);
 
