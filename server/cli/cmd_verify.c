@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * quern verify: each case runs in a child process of its own, so that a crash
+ * or a hang is one failed case. This process never starts a thread: that is
+ * what makes forking safe.
+ */
+#include "server/cli/cases.h"
+#include "server/cli/commands.h"
+#include "server/cli/text.h"
+
+#include "runtime/base/alloc.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MAX_JOBS = 64 };
+
+typedef struct child {
+    pid_t pid; /* 0: free */
+    int fd;
+    size_t index, got;
+    uint64_t started_ns;
+    qn_case_result result;
+} child;
+
+typedef struct verify {
+    qn_cases cases;
+    qn_case_result *results; /* [cases.n] */
+    size_t counts[3];        /* by verdict */
+    size_t next, done;
+    qn_case_options options;
+    int64_t timeout_ms;
+    size_t jobs;
+    child children[MAX_JOBS];
+    qn_progress progress;
+} verify;
+
+static qn_status start(verify *v, child *c, qn_error *err)
+{
+    int fds[2];
+    if (pipe(fds))
+        return qn_fail(err, QN_IO, "pipe: %s", strerror(errno));
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid < 0) {
+        close(fds[0]);
+        close(fds[1]);
+        return qn_fail(err, QN_IO, "fork: %s", strerror(errno));
+    }
+    if (pid == 0) {
+        qn_case_result r;
+        uint64_t t = qn_clock_ns();
+        close(fds[0]);
+        qn_case_run(v->cases.dirs[v->next], &v->options, &r);
+        r.seconds = (double)(qn_clock_ns() - t) * 1e-9;
+        ssize_t n = write(fds[1], &r, sizeof r);
+        exit(n == (ssize_t)sizeof r ? 0 : 1);
+    }
+    close(fds[1]);
+    *c = (child){ .pid = pid, .fd = fds[0], .index = v->next++,
+                  .started_ns = qn_clock_ns() };
+    return QN_OK;
+}
+
+/* The child's pipe is closed, or its time is over. */
+static void finish(verify *v, child *c, bool late)
+{
+    qn_case_result *r = &v->results[c->index];
+    int status = 0;
+    if (late)
+        kill(c->pid, SIGKILL);
+    close(c->fd);
+    while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    *r = c->result;
+    bool whole = c->got == sizeof c->result;
+    if (late) {
+        r->verdict = QN_FAILED;
+        snprintf(r->reason, sizeof r->reason, "no answer within %g s",
+                 (double)v->timeout_ms * 1e-3);
+    } else if (WIFSIGNALED(status)) {
+        r->verdict = QN_FAILED;
+        snprintf(r->reason, sizeof r->reason, "crashed: signal %d (%s)",
+                 WTERMSIG(status), strsignal(WTERMSIG(status)));
+    } else if (!whole || WEXITSTATUS(status)) {
+        r->verdict = QN_FAILED;
+        snprintf(r->reason, sizeof r->reason, "ended with status %d",
+                 WEXITSTATUS(status));
+    }
+    v->counts[r->verdict]++;
+    v->done++;
+    c->pid = 0;
+}
+
+static void collect(verify *v)
+{
+    struct pollfd fds[MAX_JOBS];
+    size_t at[MAX_JOBS], n = 0;
+    for (size_t i = 0; i < v->jobs; i++)
+        if (v->children[i].pid) {
+            fds[n] = (struct pollfd){ .fd = v->children[i].fd,
+                                      .events = POLLIN };
+            at[n++] = i;
+        }
+    poll(fds, (nfds_t)n, 100);
+    for (size_t i = 0; i < n; i++) {
+        child *c = &v->children[at[i]];
+        uint64_t ms = (qn_clock_ns() - c->started_ns) / 1000000u;
+        if (fds[i].revents) {
+            char *into = (char *)&c->result + c->got;
+            ssize_t got = read(c->fd, into, sizeof c->result - c->got);
+            if (got > 0)
+                c->got += (size_t)got;
+            else if (got == 0 || errno != EINTR)
+                finish(v, c, false);
+        } else if (ms > (uint64_t)v->timeout_ms) {
+            finish(v, c, true);
+        }
+    }
+}
+
+static qn_status run_all(verify *v, qn_error *err)
+{
+    while (v->done < v->cases.n) {
+        for (size_t i = 0; i < v->jobs && v->next < v->cases.n; i++)
+            if (!v->children[i].pid) {
+                qn_status st = start(v, &v->children[i], err);
+                if (st != QN_OK)
+                    return st;
+            }
+        collect(v);
+        qn_progress_show(&v->progress, v->done, v->cases.n,
+                         v->done < v->cases.n ? v->cases.dirs[v->done] : "");
+    }
+    qn_progress_end(&v->progress);
+    return QN_OK;
+}
+
+static const char *short_name(const char *dir)
+{
+    const char *slash = strrchr(dir, '/');
+    return slash && slash[1] ? slash + 1 : dir;
+}
+
+static void print_json(const verify *v)
+{
+    static const char *const words[] = { "passed", "failed", "skipped" };
+    json_t *list = json_array();
+    for (size_t i = 0; i < v->cases.n; i++) {
+        const qn_case_result *r = &v->results[i];
+        json_t *reason = json_string(r->reason);
+        json_array_append_new(
+            list, json_pack("{s:s, s:s, s:s, s:o, s:f}", "name",
+                            short_name(v->cases.dirs[i]), "path",
+                            v->cases.dirs[i], "result", words[r->verdict],
+                            "reason", reason ? reason : json_string("?"),
+                            "seconds", r->seconds));
+    }
+    qn_print_json(json_pack("{s:I, s:I, s:I, s:o}", "passed",
+                            (json_int_t)v->counts[QN_PASSED], "failed",
+                            (json_int_t)v->counts[QN_FAILED], "skipped",
+                            (json_int_t)v->counts[QN_SKIPPED], "cases", list));
+}
+
+/* Cases of one verdict with the reason; for skipped ones equal reasons would
+ * fill pages, so they are counted by their words up to the node's name. */
+static void print_failures(const verify *v)
+{
+    for (size_t i = 0; i < v->cases.n; i++)
+        if (v->results[i].verdict == QN_FAILED)
+            printf("FAILED  %s\n        %s\n", v->cases.dirs[i],
+                   v->results[i].reason);
+}
+
+static int by_reason(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static void print_skips(const verify *v)
+{
+    const char **reasons = qn_calloc(v->cases.n + 1, sizeof *reasons);
+    size_t n = 0;
+    if (!reasons)
+        return;
+    for (size_t i = 0; i < v->cases.n; i++) {
+        qn_case_result *r = &v->results[i];
+        if (r->verdict != QN_SKIPPED)
+            continue;
+        char *node = strstr(r->reason, " node '");
+        if (node)
+            *node = 0;
+        reasons[n++] = r->reason;
+    }
+    qsort(reasons, n, sizeof *reasons, by_reason);
+    for (size_t i = 0, k; i < n; i = k) {
+        for (k = i; k < n && !strcmp(reasons[i], reasons[k]); k++)
+            ;
+        printf("skipped %4zu  %s\n", k - i, reasons[i]);
+    }
+    qn_free(reasons);
+}
+
+static qn_status prepare(verify *v, const qn_options *o, qn_error *err)
+{
+    for (int i = 0; i < o->n_args; i++) {
+        qn_status st = qn_cases_find(&v->cases, o->args[i], err);
+        if (st != QN_OK)
+            return st;
+    }
+    if (!v->cases.n)
+        return qn_fail(err, QN_NOT_FOUND,
+                       "no case (a folder with model.onnx and test_data_set_0) "
+                       "below %s",
+                       o->args[0]);
+    qn_cases_sort(&v->cases);
+    v->results = qn_calloc(v->cases.n, sizeof *v->results);
+    if (!v->results)
+        return qn_fail(err, QN_NO_MEMORY, "out of memory");
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    int64_t jobs = qn_opt_int(o, "jobs");
+    v->jobs = (size_t)(jobs ? jobs : cores > 0 ? cores : 1);
+    if (v->jobs > MAX_JOBS)
+        v->jobs = MAX_JOBS;
+    v->timeout_ms = qn_opt_int(o, "timeout");
+    v->options = (qn_case_options){
+        .tolerance = { qn_opt_number(o, "rtol"), qn_opt_number(o, "atol") },
+        .threads = (int)qn_opt_int(o, "threads"),
+        .memory_budget = qn_opt_size(o, "memory-budget"),
+        .no_reuse = qn_opt_bool(o, "no-reuse"),
+        .no_passes = qn_opt_bool(o, "no-passes")
+    };
+    qn_progress_init(&v->progress, "cases");
+    return QN_OK;
+}
+
+int qn_cmd_verify(const qn_options *options)
+{
+    static verify v; /* large; one command runs in a process */
+    qn_error err = { 0 };
+    qn_status st = prepare(&v, options, &err);
+    if (st == QN_OK)
+        st = run_all(&v, &err);
+    int status = st == QN_OK ? v.counts[QN_FAILED] != 0 : qn_complain(&err);
+    if (st == QN_OK && qn_opt_bool(options, "json")) {
+        print_json(&v);
+    } else if (st == QN_OK) {
+        print_failures(&v);
+        if (!qn_opt_bool(options, "quiet"))
+            print_skips(&v);
+        printf("%zu passed, %zu failed, %zu skipped\n", v.counts[QN_PASSED],
+               v.counts[QN_FAILED], v.counts[QN_SKIPPED]);
+    }
+    qn_free(v.results);
+    qn_cases_release(&v.cases);
+    return status;
+}
