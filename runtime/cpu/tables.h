@@ -13,6 +13,8 @@
     X(reshape) \
     X(shape) \
     X(move) \
+    X(slice) \
+    X(pad) \
     X(gather) \
     X(resize) \
     X(matmul) \
