@@ -12,6 +12,7 @@
 #include "runtime/base/status.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 #define QN_MEM_LIST(X)                                                         \
     X(STATIC, "static", "packed weights, constants, tables of loaded models")  \
@@ -65,6 +66,16 @@ QN_NODISCARD qn_status qn_ledger_charge_all(qn_ledger *ledger,
 void qn_ledger_give_back(qn_ledger *ledger, qn_mem cls, size_t bytes);
 /* Change the class of charged bytes. */
 void qn_ledger_move(qn_ledger *ledger, qn_mem from, qn_mem to, size_t bytes);
+
+/*
+ * For the pool: `cached` bytes of CACHE become free and by_class is charged, in
+ * one step, all or none. Never asks the reclaimer nor calls the listener, so it
+ * may be called under the pool's lock. QN_NO_MEMORY sets *missing (else 0): how
+ * many more bytes of CACHE would have to go. Not counted as refused.
+ */
+QN_NODISCARD qn_status qn_ledger_exchange(qn_ledger *ledger, size_t cached,
+                                          const size_t by_class[QN_MEM_COUNT],
+                                          size_t *missing);
 
 void qn_ledger_read(qn_ledger *ledger, qn_ledger_state *out);
 

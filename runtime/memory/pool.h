@@ -39,19 +39,31 @@ typedef struct qn_lease {
     qn_lease_part parts[QN_LEASE_PARTS];
 } qn_lease;
 
+/* Where address ranges come from. Tests put a failing one here; bytes are whole
+ * pages. unmap may take the tail of a range that map gave. */
+typedef struct qn_pool_source {
+    void *(*map)(void *arg, size_t bytes); /* NULL on failure */
+    void (*unmap)(void *arg, void *data, size_t bytes);
+    void *arg;
+} qn_pool_source;
+
 typedef struct qn_pool_options {
     size_t max_waiters;  /* 0: 1024 */
     bool huge_pages;     /* madvise(MADV_HUGEPAGE) on parts of 2 MiB and more */
+    const qn_pool_source *source; /* NULL: anonymous mappings; borrowed */
 } qn_pool_options;
 
+/* options NULL: all defaults. Becomes the ledger's reclaimer and listener; the
+ * ledger outlives the pool. */
 QN_NODISCARD qn_status qn_pool_new(qn_ledger *ledger,
                                    const qn_pool_options *options,
                                    qn_pool **out, qn_error *err);
-/* All leases must have been released. */
+/* All leases must have been released, nobody may wait. NULL is fine. */
 void qn_pool_free(qn_pool *pool);
 
 /* Take it now. QN_TOO_LARGE: can never fit, with both numbers. QN_NO_MEMORY:
- * not now (or waiters are ahead). The lease is unchanged on failure. */
+ * not now (or waiters are ahead). QN_DEVICE: it fits, but the system would not
+ * map it. The lease is unchanged on failure. */
 QN_NODISCARD qn_status qn_pool_lease(qn_pool *pool, qn_lease *lease,
                                      qn_error *err);
 
@@ -59,9 +71,11 @@ QN_NODISCARD qn_status qn_pool_lease(qn_pool *pool, qn_lease *lease,
  * cancelled. */
 typedef struct qn_waiter {
     qn_lease *lease;
-    /* Called once, on the thread that freed the memory: status QN_OK (the
-     * lease is held) or QN_NO_MEMORY (the mapping itself failed). Must return
-     * quickly; may call any pool function. */
+    /* Called once, on a thread that gave memory back: QN_OK (the lease is
+     * held), QN_DEVICE (the system would not map it) or QN_TOO_LARGE (static
+     * memory has grown: it can never fit now). Must return quickly; may call
+     * any pool function. Grants come one at a time, so a callback that releases
+     * does not recurse into the next one. */
     void (*granted)(struct qn_waiter *waiter, qn_status status);
     void *arg;
     /* private */
@@ -73,8 +87,9 @@ typedef struct qn_waiter {
 
 /*
  * Take it now (QN_OK: held, granted() is not called), or queue for it
- * (QN_NO_MEMORY: granted() will be called). QN_TOO_LARGE as above, QN_BUSY when
- * the queue is full (with its length); both leave nothing queued.
+ * (QN_NO_MEMORY: granted() will be called, perhaps before this returns, but never
+ * on this thread). QN_TOO_LARGE and QN_DEVICE as above, QN_BUSY when the queue
+ * is full (with its length): these leave nothing queued.
  */
 QN_NODISCARD qn_status qn_pool_wait(qn_pool *pool, qn_waiter *waiter,
                                     qn_error *err);
