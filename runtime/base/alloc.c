@@ -84,7 +84,7 @@ void *qn_region_alloc(qn_region *region, size_t n, size_t size)
                 return p;
             }
         }
-        if (!qn_add_size(bytes, sizeof *block + BLOCK_ALIGN, &need))
+        if (region->fixed || !qn_add_size(bytes, sizeof *block + BLOCK_ALIGN, &need))
             return NULL;
         block = new_block(region, need);
         if (!block)
@@ -103,11 +103,20 @@ char *qn_region_strndup(qn_region *region, const char *s, size_t len)
 void qn_region_release(qn_region *region)
 {
     qn_region_block *block = region->head;
-    while (block) {
+    while (block && !region->fixed) {
         qn_region_block *next = block->next;
         free(block);
         block = next;
     }
-    region->head = NULL;
-    region->bytes = 0;
+    *region = (qn_region){ 0 };
+}
+
+void qn_region_init_fixed(qn_region *region, void *mem, size_t size)
+{
+    *region = (qn_region){ .fixed = true };
+    if (size <= sizeof(qn_region_block))
+        return;
+    region->head = mem;
+    *region->head = (qn_region_block){ .used = sizeof(qn_region_block),
+                                       .size = size };
 }

@@ -12,6 +12,7 @@
 
 #include "runtime/base/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* NULL on failure or when n * size overflows. Memory is zeroed. */
@@ -25,10 +26,14 @@ typedef struct qn_region_block qn_region_block;
 typedef struct qn_region {
     qn_region_block *head; /* newest block */
     size_t bytes;          /* reserved from the heap, all blocks */
+    bool fixed;            /* the one block is the caller's; never grows */
 } qn_region;
 
 /* {0} is an empty region. Not thread-safe: one owner at a time. */
 void qn_region_release(qn_region *region);
+/* A region inside the caller's `size` bytes at `mem` (64-byte aligned), which
+ * fails rather than grow: for the path where no heap call is allowed. */
+void qn_region_init_fixed(qn_region *region, void *mem, size_t size);
 /* Zeroed, aligned to 64 bytes if size >= 64, else to 16; NULL on failure. */
 void *qn_region_alloc(qn_region *region, size_t n, size_t size);
 /* Copy with a terminating NUL. */

@@ -103,6 +103,7 @@ typedef struct qn_value {
     qn_value_id outer; /* captures */
     uint32_t node;     /* producer's index, UINT32_MAX if none */
     qn_memory_order order; /* set by the layout pass */
+    uint32_t slot; /* constants: row in the session's static memory */
 } qn_value;
 
 /* ---- nodes ---- */

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What happens to a finished graph before static memory is laid out. Each pass
+ * takes the tree of graphs, changes it in place, and keeps it finished: sorted,
+ * typed, every node with its operator. One thread; the graph is not shared yet.
+ */
+#ifndef QN_PASSES_PASSES_H
+#define QN_PASSES_PASSES_H
+
+#include "runtime/exec/session.h"
+
+/*
+ * Fold nodes whose inputs are all constants. Small results are computed now;
+ * large ones become constants that are computed when static memory is filled,
+ * straight into their place. A node that fails keeps its place and fails when
+ * it runs, as it would have. Counts into report->folded_nodes.
+ */
+QN_NODISCARD qn_status qn_pass_fold(qn_graph *graph, qn_static_report *report,
+                                    qn_error *err);
+
+/* Choose the cpu kernel of every node; QN_UNSUPPORTED names operator, opset,
+ * node and type. */
+QN_NODISCARD qn_status qn_pass_kernels(qn_graph *graph, qn_error *err);
+
+/*
+ * Which inputs of the main graph decide shapes inside it by their value:
+ * out[graph->n_inputs]. Follows shape inputs and conditions back through
+ * integer arithmetic; large or floating-point inputs of unknown size are left
+ * out (their shapes are then found when a request runs).
+ */
+QN_NODISCARD qn_status qn_pass_key_inputs(const qn_graph *graph, bool *out,
+                                          qn_error *err);
+
+/* Fuse BatchNormalization, activations and residual additions into the kernel
+ * that comes before them. Counts into report->fused_nodes. */
+QN_NODISCARD qn_status qn_pass_fuse(qn_graph *graph, qn_static_report *report,
+                                    qn_error *err);
+
+/* Keep rank-4 values between convolutions and their like channels-last. */
+QN_NODISCARD qn_status qn_pass_order(qn_graph *graph, qn_error *err);
+
+/* Shared: uses of each value of one graph, captures and outputs included;
+ * out[graph->n_values]. */
+void qn_count_uses(const qn_graph *graph, uint32_t *out);
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between the two halves of plan building: emit.c and place.c. */
+#ifndef QN_PLAN_BUILD_H
+#define QN_PLAN_BUILD_H
+
+#include "runtime/exec/session_impl.h"
+#include "runtime/plan/plan.h"
+
+typedef enum qn_bkind {
+    QN_BV_INPUT,
+    QN_BV_CONST, /* in static memory */
+    QN_BV_KNOWN, /* computed while planning, in the plan's region */
+    QN_BV_STEP   /* written by steps */
+} qn_bkind;
+
+/* A value while the plan is being built. Shapes are logical. */
+typedef struct qn_bvalue {
+    qn_bkind kind;
+    const char *name;
+    qn_dtype dtype;
+    qn_shape shape;
+    qn_memory_order order;
+    const void *data; /* CONST that is kept plain, KNOWN; else NULL */
+    uint32_t slot;    /* CONST; INPUT: its number */
+    bool dynamic;     /* shape is found when the request runs */
+    bool bounded;     /* dynamic, and `shape` is an upper bound */
+    uint32_t root;    /* value whose memory this one has */
+    uint32_t first, last; /* steps; of the root: of all that share it */
+    bool used;
+    int32_t output;   /* root: lies in this output's buffer; -1 */
+    size_t bytes;     /* at the shape or bound; 0 if unbounded */
+    uint32_t row;     /* number in the finished plan */
+} qn_bvalue;
+
+typedef struct qn_bstep {
+    qn_step_kind kind;
+    const qn_node *node;
+    uint32_t *in, *out;
+    uint32_t n_in, n_out;
+    uint32_t target;
+    bool dynamic, live, gone; /* gone: needs no step of its own */
+    const void *state;
+    size_t workspace;
+} qn_bstep;
+
+typedef struct qn_builder {
+    qn_session *session;
+    qn_plan *plan;
+    qn_region scratch; /* goes when the plan is built */
+    qn_bvalue *values;
+    uint32_t n_values, cap_values;
+    qn_bstep *steps;
+    uint32_t n_steps, cap_steps;
+    uint32_t *inputs, *outputs; /* values of the main graph's ends */
+    qn_strings strings; /* static heap only */
+    qn_error *err;
+} qn_builder;
+
+/* Walk the graph: shapes, known values, steps. */
+QN_NODISCARD qn_status qn_build_emit(qn_builder *b, const qn_tensor *inputs);
+/* Drop dead steps, share and lay out memory, write the finished tables. */
+QN_NODISCARD qn_status qn_build_place(qn_builder *b);
+
+#endif

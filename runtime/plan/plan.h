@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A plan, from the inside: what qn_session_plan() builds and runs read.
+ *
+ *   values[]   type, physical shape and address of everything that flows
+ *   steps[]    flat launch records in order; control flow is forward jumps
+ *
+ *     If c        0  jump_unless c -> 3
+ *       then: A   1  A        2  copy A -> y     (jump -> 5)
+ *       else: B   3  B        4  copy B -> y
+ *     ...         5  ...
+ *
+ * Because jumps only go forward, a value is alive in one interval of step
+ * numbers, and the two branches of an If share memory without a special rule:
+ * their intervals do not meet.
+ *
+ * An address is {base, offset}. Bases belong to the run: static memory, plan
+ * constants, arena, one per input and output, one per dynamic value. No plan
+ * holds a pointer to a request's data, so any number of runs share it.
+ *
+ * Dynamic values are those whose shape depends on data. Their steps infer and
+ * prepare when they run. A value with a known bound has its place in the arena
+ * at that bound; one without takes memory from the run's SIDE heap.
+ */
+#ifndef QN_PLAN_PLAN_H
+#define QN_PLAN_PLAN_H
+
+#include "runtime/exec/kernel.h"
+#include "runtime/exec/session.h"
+#include "runtime/plan/layout.h"
+
+enum {
+    QN_BASE_STATIC,
+    QN_BASE_PLAN,
+    QN_BASE_ARENA,
+    QN_BASE_IO /* inputs, then outputs, then dynamic values */
+};
+#define QN_BASE_NONE UINT32_MAX
+
+typedef struct qn_addr {
+    uint32_t base;
+    uint64_t offset;
+} qn_addr;
+
+enum { QN_NOT_DYNAMIC = UINT32_MAX };
+
+typedef struct qn_pvalue {
+    qn_tensor t;     /* physical shape (a bound where dynamic); data NULL */
+    qn_memory_order order;
+    qn_addr addr;
+    uint32_t dynamic; /* row in the run's table of dynamic values */
+} qn_pvalue;
+
+typedef struct qn_dynamic {
+    uint32_t value, base;
+    qn_addr home;    /* where it lies if it fits; base NONE: SIDE heap */
+    size_t capacity;
+    uint32_t alias;  /* dynamic row whose memory this one shares (a view), or
+                        QN_NOT_DYNAMIC */
+    uint32_t last;   /* step after which its memory is free */
+} qn_dynamic;
+
+typedef enum qn_step_kind {
+    QN_STEP_LAUNCH,
+    QN_STEP_COPY,        /* out[0] = in[0] */
+    QN_STEP_VIEW,        /* dynamic only: out[0] is in[0] with another shape */
+    QN_STEP_JUMP,        /* to target */
+    QN_STEP_JUMP_UNLESS, /* to target if in[0] is false */
+} qn_step_kind;
+
+typedef struct qn_step {
+    qn_step_kind kind;
+    bool dynamic;
+    uint32_t target;
+    const qn_node *node;
+    const qn_kernel *kernel;
+    const void *state;
+    const uint32_t *in, *out; /* values[]; QN_NO_VALUE if absent */
+    uint32_t n_in, n_out;
+    const qn_addr *packed; /* [n_in] base NONE where not packed; or NULL */
+    qn_addr workspace;
+    size_t workspace_bytes;
+} qn_step;
+
+struct qn_plan {
+    qn_session *session;
+    atomic_int refs;
+    struct qn_plan *next; /* the cache's list, newest use first */
+    bool building, failed, cached;
+    uint64_t hash;
+    const void *key;
+    size_t key_bytes;
+    qn_region region; /* owns all below */
+    size_t charged;
+    qn_pvalue *values;
+    uint32_t n_values;
+    qn_step *steps;
+    uint32_t n_steps;
+    uint32_t n_in, n_out, n_bases;
+    const uint32_t *in_values, *out_values; /* values[] */
+    size_t *in_offsets, *out_offsets;       /* in their lease parts */
+    qn_dynamic *dynamics;
+    uint32_t n_dynamics;
+    size_t arena_bytes, in_bytes, out_bytes;
+    size_t table_bytes;    /* head of SIDE: bases, shapes, arguments */
+    size_t heap_bytes;     /* SIDE heap for dynamic values */
+    size_t strings_bytes;  /* SIDE string heap */
+    uint32_t max_args;
+    qn_plan_report report;
+};
+
+/* Build for a key that is not cached. `values[i]` of inputs may be NULL. */
+QN_NODISCARD qn_status qn_plan_build(qn_session *session,
+                                     const qn_tensor *inputs, qn_plan *plan,
+                                     qn_error *err);
+
+/* NHWC of a logical N C H W shape; others as they are. */
+qn_shape qn_physical_shape(const qn_shape *shape, qn_memory_order order);
+qn_shape qn_logical_shape(const qn_shape *shape, qn_memory_order order);
+
+#endif
