@@ -439,3 +439,8 @@ void qn_cpu_device_post(qn_device *device, struct qn_job *job)
     announce(d);
     pthread_mutex_unlock(&d->lock);
 }
+
+qn_team *qn_cpu_device_team(qn_device *device)
+{
+    return &((cpu_device *)(void *)device)->team;
+}

@@ -77,4 +77,7 @@ int qn_cpu_count(void);
 struct qn_job;
 void qn_cpu_device_post(qn_device *device, struct qn_job *job);
 
+/* What a thread outside the workers shares its loops with. */
+qn_team *qn_cpu_device_team(qn_device *device);
+
 #endif

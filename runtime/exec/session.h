@@ -179,10 +179,10 @@ struct qn_run {
     qn_status status;     /* after done() */
     qn_error error;
     qn_run_times times;
-    qn_strings strings; /* string inputs are put here before the start */
+    size_t string_bytes; /* room for string inputs; set before the lease */
+    qn_strings strings;  /* string inputs are put here before the start */
     void *exec;        /* private: tables in the lease */
-    struct qn_job job; /* private */
-    qn_run *next;      /* private */
+    void *lane;        /* private */
 };
 
 void qn_run_init(qn_run *run, qn_session *session, qn_plan *plan);

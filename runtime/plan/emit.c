@@ -290,7 +290,7 @@ static qn_status join_value(qn_builder *b, const qn_node *node, const char *name
 static qn_status branch(qn_builder *b, const qn_graph *child,
                         const uint32_t *map, uint32_t *results, int depth)
 {
-    uint32_t *inner;
+    uint32_t *inner = NULL;
     qn_status st = child_map(b, child, map, &inner);
     if (st == QN_OK)
         st = emit_graph(b, child, inner, depth + 1);

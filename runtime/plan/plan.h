@@ -101,6 +101,7 @@ struct qn_plan {
     size_t *in_offsets, *out_offsets;       /* in their lease parts */
     qn_dynamic *dynamics;
     uint32_t n_dynamics;
+    char *host; /* known values: what QN_BASE_PLAN points at */
     size_t arena_bytes, in_bytes, out_bytes;
     size_t table_bytes;    /* head of SIDE: bases, shapes, arguments */
     size_t heap_bytes;     /* SIDE heap for dynamic values */

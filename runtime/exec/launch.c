@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/exec/launch.h"
+
+#include "runtime/exec/eval.h"
+#include "runtime/exec/session_impl.h"
+#include "runtime/ops/op.h"
+
+#include <string.h>
+
+static size_t round64(size_t n)
+{
+    return (n + 63) & ~(size_t)63;
+}
+
+size_t qn_exec_bytes(const qn_plan *plan)
+{
+    return round64(sizeof(qn_exec)) + round64(plan->n_bases * sizeof(void *)) +
+           round64(plan->n_dynamics * sizeof(qn_shape)) +
+           round64(plan->max_args * sizeof(qn_tensor)) +
+           round64(plan->max_args * sizeof(void *));
+}
+
+static void *take(char **at, size_t bytes)
+{
+    void *p = *at;
+    *at += round64(bytes);
+    return p;
+}
+
+void qn_exec_init(qn_run *run)
+{
+    const qn_plan *plan = run->plan;
+    const qn_static *mem = &run->session->memory;
+    char *at = run->lease.parts[QN_PART_SIDE].data;
+    char *in = run->lease.parts[QN_PART_IN].data;
+    char *out = run->lease.parts[QN_PART_OUT].data;
+    qn_exec *e = take(&at, sizeof *e);
+    e->bases = take(&at, plan->n_bases * sizeof(void *));
+    e->shapes = take(&at, plan->n_dynamics * sizeof(qn_shape));
+    e->args = take(&at, plan->max_args * sizeof(qn_tensor));
+    e->packed = take(&at, plan->max_args * sizeof(void *));
+    qn_heap_init(&e->heap, at, plan->heap_bytes);
+    at += plan->heap_bytes;
+    e->bases[QN_BASE_STATIC] = mem->block;
+    e->bases[QN_BASE_PLAN] = plan->host;
+    e->bases[QN_BASE_ARENA] = run->lease.parts[QN_PART_ARENA].data;
+    for (uint32_t i = 0; i < plan->n_in; i++)
+        e->bases[QN_BASE_IO + i] = in ? in + plan->in_offsets[i] : NULL;
+    for (uint32_t i = 0; i < plan->n_out; i++)
+        e->bases[QN_BASE_IO + plan->n_in + i] =
+            out ? out + plan->out_offsets[i] : NULL;
+    for (uint32_t i = 0; i < plan->n_dynamics; i++)
+        e->bases[plan->dynamics[i].base] = NULL;
+    run->strings = (qn_strings){
+        .base = { [QN_STRINGS_STATIC] =
+                      mem->block ? mem->block + mem->strings_offset : NULL,
+                  [QN_STRINGS_REQUEST] = at },
+        .limit = plan->strings_bytes + run->string_bytes };
+    run->exec = e;
+}
+
+void *qn_exec_address(const qn_exec *e, qn_addr addr)
+{
+    if (addr.base == QN_BASE_NONE || !e->bases[addr.base])
+        return NULL;
+    return (char *)e->bases[addr.base] + addr.offset;
+}
+
+static qn_tensor tensor_at(const qn_plan *plan, const qn_exec *e, uint32_t row)
+{
+    if (row == QN_NO_VALUE)
+        return (qn_tensor){ 0 };
+    const qn_pvalue *v = &plan->values[row];
+    qn_tensor t = v->t;
+    if (v->dynamic != QN_NOT_DYNAMIC)
+        t.shape = e->shapes[v->dynamic];
+    t.data = qn_exec_address(e, v->addr);
+    return t;
+}
+
+/* ---- dynamic values ---- */
+
+static qn_status no_room(const qn_run *run, const qn_step *s, size_t bytes,
+                         qn_error *err)
+{
+    const qn_exec *e = run->exec;
+    char text[QN_NODE_TEXT];
+    return qn_fail(err, QN_NO_MEMORY,
+                   "%s: its result takes %zu bytes that could not be planned; "
+                   "%zu of %zu bytes set aside for such values are free; raise "
+                   "dynamic_bytes in config.json",
+                   s->node ? qn_node_text(s->node, text) : "copy", bytes,
+                   e->heap.bytes - e->heap.used, e->heap.bytes);
+}
+
+/* Find memory for a dynamic value of a now known shape. */
+static qn_status place(qn_run *run, const qn_step *s, uint32_t row,
+                       const qn_shape *physical, qn_error *err)
+{
+    qn_exec *e = run->exec;
+    const qn_pvalue *v = &run->plan->values[row];
+    if (v->dynamic == QN_NOT_DYNAMIC)
+        return QN_OK;
+    const qn_dynamic *d = &run->plan->dynamics[v->dynamic];
+    size_t bytes;
+    qn_status st = qn_tensor_bytes(v->t.dtype, physical, &bytes, err);
+    if (st != QN_OK)
+        return st;
+    e->shapes[v->dynamic] = *physical;
+    if (d->alias != QN_NOT_DYNAMIC) {
+        e->bases[d->base] = e->bases[run->plan->dynamics[d->alias].base];
+        return QN_OK;
+    }
+    void *home = qn_exec_address(e, d->home);
+    if (home && bytes <= d->capacity) {
+        e->bases[d->base] = home;
+        return QN_OK;
+    }
+    if (s->kind == QN_STEP_VIEW)
+        return qn_fail(err, QN_INTERNAL, "a view grew from %zu to %zu bytes",
+                       d->capacity, bytes);
+    e->bases[d->base] = qn_heap_alloc(&e->heap, bytes ? bytes : 1);
+    return e->bases[d->base] ? QN_OK : no_room(run, s, bytes, err);
+}
+
+static void free_dead(qn_run *run, uint32_t step)
+{
+    qn_exec *e = run->exec;
+    for (uint32_t i = 0; i < run->plan->n_dynamics; i++) {
+        const qn_dynamic *d = &run->plan->dynamics[i];
+        if (d->last == step && d->alias == QN_NOT_DYNAMIC)
+            qn_heap_free(&e->heap, e->bases[d->base]);
+    }
+}
+
+/* ---- steps ---- */
+
+static void bind_packed(const qn_step *s, qn_exec *e)
+{
+    for (uint32_t i = 0; i < s->n_in; i++)
+        e->packed[i] = s->packed ? qn_exec_address(e, s->packed[i]) : NULL;
+}
+
+static qn_status launch(qn_run *run, const qn_step *s, qn_tensor *in,
+                        qn_tensor *out, const void *state, void *workspace,
+                        qn_team *team)
+{
+    qn_exec *e = run->exec;
+    return s->kernel->launch(&(qn_launch){
+        .node = s->node, .state = state, .n_in = s->n_in, .n_out = s->n_out,
+        .in = in, .out = out, .packed = e->packed, .workspace = workspace,
+        .strings = &run->strings, .team = team, .err = &run->error });
+}
+
+static qn_status step_static(qn_run *run, const qn_step *s, qn_team *team)
+{
+    qn_exec *e = run->exec;
+    qn_tensor *in = e->args, *out = e->args + s->n_in;
+    for (uint32_t i = 0; i < s->n_in; i++)
+        in[i] = tensor_at(run->plan, e, s->in[i]);
+    for (uint32_t i = 0; i < s->n_out; i++)
+        out[i] = tensor_at(run->plan, e, s->out[i]);
+    bind_packed(s, e);
+    return launch(run, s, in, out, s->state,
+                  s->workspace_bytes ? qn_exec_address(e, s->workspace) : NULL,
+                  team);
+}
+
+/* Shapes of a dynamic step's outputs, from what its inputs are now. */
+static qn_status infer_now(qn_run *run, const qn_step *s, qn_tensor *in,
+                           qn_tensor *out)
+{
+    const qn_plan *plan = run->plan;
+    for (uint32_t i = 0; i < s->n_in; i++) {
+        in[i] = tensor_at(plan, run->exec, s->in[i]);
+        if (s->in[i] != QN_NO_VALUE)
+            in[i].shape = qn_logical_shape(&in[i].shape,
+                                           plan->values[s->in[i]].order);
+    }
+    qn_status st = qn_eval_infer(s->node, in, out, &run->error);
+    for (uint32_t i = 0; st == QN_OK && i < s->n_out; i++) {
+        if (s->out[i] == QN_NO_VALUE) {
+            out[i] = (qn_tensor){ 0 };
+            continue;
+        }
+        qn_shape p = qn_physical_shape(&out[i].shape,
+                                       plan->values[s->out[i]].order);
+        st = place(run, s, s->out[i], &p, &run->error);
+        out[i] = tensor_at(plan, run->exec, s->out[i]);
+    }
+    for (uint32_t i = 0; i < s->n_in; i++)
+        if (s->in[i] != QN_NO_VALUE)
+            in[i].shape = qn_physical_shape(&in[i].shape,
+                                            plan->values[s->in[i]].order);
+    return st;
+}
+
+/* State that is prepared while a request runs: bounded, in the SIDE heap. */
+enum { LATE_STATE_BYTES = 64 << 10 };
+
+static qn_status prepare_now(qn_run *run, const qn_step *s, qn_tensor *in,
+                             qn_tensor *out, qn_team *team)
+{
+    qn_exec *e = run->exec;
+    qn_device *cpu = run->session->runtime->cpu;
+    qn_prepare p = { .node = s->node, .n_in = s->n_in, .n_out = s->n_out,
+                     .in = in, .out = out, .packed = e->packed,
+                     .max_threads = cpu->ops->max_threads(cpu) };
+    qn_region region;
+    void *state = NULL, *workspace = NULL;
+    qn_status st = QN_OK;
+    if (s->kernel->prepare) {
+        state = qn_heap_alloc(&e->heap, LATE_STATE_BYTES);
+        qn_region_init_fixed(&region, state, state ? LATE_STATE_BYTES : 0);
+        p.region = &region;
+        st = s->kernel->prepare(&p, &run->error);
+        if (st == QN_OK && p.workspace) {
+            workspace = qn_heap_alloc(&e->heap, p.workspace);
+            if (!workspace)
+                st = no_room(run, s, p.workspace, &run->error);
+        }
+    }
+    if (st == QN_OK)
+        st = launch(run, s, in, out, p.state, workspace, team);
+    qn_heap_free(&e->heap, workspace);
+    qn_heap_free(&e->heap, state);
+    return st;
+}
+
+static qn_status step_dynamic(qn_run *run, const qn_step *s, qn_team *team)
+{
+    qn_exec *e = run->exec;
+    const qn_plan *plan = run->plan;
+    qn_tensor *in = e->args, *out = e->args + s->n_in;
+    qn_status st = infer_now(run, s, in, out);
+    if (st != QN_OK || s->kind == QN_STEP_VIEW)
+        return st;
+    bind_packed(s, e);
+    st = prepare_now(run, s, in, out, team);
+    for (uint32_t i = 0; st == QN_OK && i < s->n_out; i++)
+        if (s->out[i] != QN_NO_VALUE &&
+            plan->values[s->out[i]].dynamic != QN_NOT_DYNAMIC)
+            e->shapes[plan->values[s->out[i]].dynamic] = out[i].shape;
+    return st;
+}
+
+static qn_status step_copy(qn_run *run, const qn_step *s)
+{
+    qn_tensor in = tensor_at(run->plan, run->exec, s->in[0]);
+    size_t bytes;
+    qn_status st = place(run, s, s->out[0], &in.shape, &run->error);
+    if (st == QN_OK)
+        st = qn_tensor_bytes(in.dtype, &in.shape, &bytes, &run->error);
+    qn_tensor out = tensor_at(run->plan, run->exec, s->out[0]);
+    if (st == QN_OK && bytes)
+        memcpy(out.data, in.data, bytes);
+    return st;
+}
+
+static qn_status may_go_on(qn_run *run)
+{
+    if (atomic_load_explicit(&run->cancel, memory_order_relaxed))
+        return qn_fail(&run->error, QN_CANCELLED, "the request was cancelled");
+    if (run->deadline_ns && qn_now_ns() >= run->deadline_ns)
+        return qn_fail(&run->error, QN_DEADLINE, "the deadline has passed");
+    return QN_OK;
+}
+
+qn_status qn_exec_steps(qn_run *run, qn_team *team)
+{
+    const qn_plan *plan = run->plan;
+    const qn_log *log = &run->session->runtime->options.log;
+    qn_status st = QN_OK;
+    for (uint32_t i = 0; st == QN_OK && i < plan->n_steps; i++) {
+        const qn_step *s = &plan->steps[i];
+        st = may_go_on(run);
+        if (st != QN_OK)
+            break;
+        if (run->session->options.sync_launch && s->node) {
+            char text[QN_NODE_TEXT];
+            qn_logf(log, QN_LOG_DEBUG, "launch %u: %s", i,
+                    qn_node_text(s->node, text));
+        }
+        switch (s->kind) {
+        case QN_STEP_JUMP:
+            i = s->target - 1;
+            break;
+        case QN_STEP_JUMP_UNLESS: {
+            qn_tensor c = tensor_at(plan, run->exec, s->in[0]);
+            if (!*(const uint8_t *)c.data)
+                i = s->target - 1;
+            break;
+        }
+        case QN_STEP_COPY:
+            st = step_copy(run, s);
+            break;
+        case QN_STEP_VIEW:
+        case QN_STEP_LAUNCH:
+            st = s->dynamic ? step_dynamic(run, s, team)
+                            : step_static(run, s, team);
+            break;
+        }
+        if (s->dynamic)
+            free_dead(run, i);
+    }
+    run->status = st;
+    return st;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/exec/limits.h"
+#include "runtime/exec/session_impl.h"
+
+/* Kept back from the default budget for what the ledger does not count: code,
+ * stacks, libraries, the kernel's share of sockets. */
+enum { DEFAULT_RESERVE_SHARE = 8 };
+
+qn_status qn_runtime_new(const qn_runtime_options *options, qn_runtime **out,
+                         qn_error *err)
+{
+    *out = NULL;
+    qn_runtime *rt = qn_calloc(1, sizeof *rt);
+    if (!rt)
+        return qn_fail(err, QN_NO_MEMORY, "no memory for the runtime");
+    if (options)
+        rt->options = *options;
+    if (!rt->options.memory_budget) {
+        size_t limit = qn_memory_limit();
+        rt->options.memory_budget = limit - limit / DEFAULT_RESERVE_SHARE;
+    }
+    pthread_mutex_init(&rt->lock, NULL);
+    qn_pool_options pool = { .max_waiters = rt->options.max_waiters,
+                             .huge_pages = true };
+    qn_status st = qn_ledger_new(rt->options.memory_budget, &rt->ledger, err);
+    if (st == QN_OK)
+        st = qn_pool_new(rt->ledger, &pool, &rt->pool, err);
+    if (st == QN_OK)
+        st = qn_cpu_device_new(rt->options.threads, &rt->cpu, err);
+    if (st != QN_OK) {
+        qn_runtime_free(rt);
+        return st;
+    }
+    *out = rt;
+    return QN_OK;
+}
+
+void qn_runtime_free(qn_runtime *rt)
+{
+    if (!rt)
+        return;
+    /* workers first: they may be handing a lane back */
+    qn_device *cpu = rt->cpu;
+    if (cpu)
+        cpu->ops->free(cpu);
+    while (rt->lanes) {
+        qn_lane *next = rt->lanes->next;
+        qn_free(rt->lanes->stream);
+        qn_free(rt->lanes);
+        rt->lanes = next;
+    }
+    qn_pool_free(rt->pool);
+    qn_ledger_free(rt->ledger);
+    pthread_mutex_destroy(&rt->lock);
+    qn_free(rt);
+}
+
+qn_ledger *qn_runtime_ledger(qn_runtime *runtime)
+{
+    return runtime->ledger;
+}
+
+qn_pool *qn_runtime_pool(qn_runtime *runtime)
+{
+    return runtime->pool;
+}
+
+int qn_runtime_threads(const qn_runtime *runtime)
+{
+    return runtime->cpu->ops->max_threads(runtime->cpu);
+}
+
+void qn_runtime_post(qn_runtime *runtime, qn_job *job)
+{
+    qn_cpu_device_post(runtime->cpu, job);
+}
