@@ -20,7 +20,8 @@ typedef struct qn_model_file qn_model_file;
  */
 QN_NODISCARD qn_status qn_model_open(const char *path, qn_model_file **file,
                                      qn_graph **graph, qn_error *err);
-/* The same from memory (fuzzing, tests); no external data. */
+/* The same from memory (fuzzing, tests); no external data. The bytes are
+ * borrowed until qn_model_close(). */
 QN_NODISCARD qn_status qn_model_parse(const void *bytes, size_t len,
                                       qn_model_file **file, qn_graph **graph,
                                       qn_error *err);
@@ -50,7 +51,9 @@ QN_NODISCARD qn_status qn_tensor_pb_write(const char *path, const char *name,
                                           const qn_tensor *tensor,
                                           const qn_strings *strings,
                                           qn_error *err);
-/* .npy, versions 1.0 to 3.0, C order (Fortran order is transposed). */
+/* .npy, versions 1.0 to 3.0, C order (Fortran order is transposed). Writing:
+ * bfloat16 becomes float32, 4 and 2 bit integers become 8 bit ones; strings and
+ * the 8 and 4 bit floats are QN_UNSUPPORTED. */
 QN_NODISCARD qn_status qn_tensor_npy_read(const char *path, qn_tensor_file *out,
                                           qn_error *err);
 QN_NODISCARD qn_status qn_tensor_npy_write(const char *path,
