@@ -24,7 +24,8 @@
     X(norm) \
     X(softmax) \
     X(reduce) \
-    X(select)
+    X(select) \
+    X(order)
 
 #define QN_CPU_FAMILY_DECL(family)                                             \
     extern const qn_kernel_table qn_cpu_##family;

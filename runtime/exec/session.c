@@ -71,6 +71,10 @@ qn_status qn_session_new(qn_runtime *runtime, qn_graph *graph,
         st = qn_pass_fold(graph, &s->report, err);
     if (st == QN_OK)
         st = describe(s, err);
+    if (st == QN_OK && !s->options.no_passes)
+        st = qn_pass_batchnorm(graph, &s->report, err);
+    if (st == QN_OK && !s->options.no_passes)
+        st = qn_pass_order(graph, err);
     if (st == QN_OK)
         st = qn_graph_each(graph, count_kernels, &s->report.kernels, err);
     if (st == QN_OK)

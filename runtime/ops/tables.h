@@ -25,7 +25,8 @@
     X(softmax) \
     X(reduce) \
     X(select) \
-    X(control)
+    X(control) \
+    X(order)
 
 #define QN_OP_FAMILY_DECL(family) extern const qn_op_table qn_ops_##family;
 QN_OP_FAMILIES(QN_OP_FAMILY_DECL)

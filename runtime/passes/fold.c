@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/base/checked.h"
 #include "runtime/exec/eval.h"
+#include "runtime/exec/session_impl.h"
 #include "runtime/ops/op.h"
 #include "runtime/passes/passes.h"
 
@@ -180,9 +181,9 @@ static qn_status fold_node(qn_graph *graph, const qn_node *node,
     return st;
 }
 
-static qn_status fold_graph(qn_graph *graph, qn_static_report *report,
-                            qn_error *err)
+static qn_status fold_graph(qn_graph *graph, void *arg, qn_error *err)
 {
+    qn_static_report *report = arg;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
         qn_node *node = graph->nodes[i];
@@ -198,23 +199,11 @@ static qn_status fold_graph(qn_graph *graph, qn_static_report *report,
             graph->nodes[kept++] = node;
     }
     graph->n_nodes = kept;
-    for (uint32_t i = 0; i < kept; i++) {
-        qn_node *node = graph->nodes[i];
-        node->index = i;
-        for (uint32_t k = 0; k < node->n_out; k++)
-            if (node->out[k] != QN_NO_VALUE)
-                graph->values[node->out[k]].node = i;
-        for (uint32_t a = 0; a < node->n_attrs; a++)
-            if (node->attrs[a].graph) {
-                qn_status st = fold_graph(node->attrs[a].graph, report, err);
-                if (st != QN_OK)
-                    return st;
-            }
-    }
+    qn_graph_renumber(graph);
     return QN_OK;
 }
 
 qn_status qn_pass_fold(qn_graph *graph, qn_static_report *report, qn_error *err)
 {
-    return fold_graph(graph, report, err);
+    return qn_graph_each(graph, fold_graph, report, err);
 }

@@ -55,3 +55,14 @@ void qn_count_uses(const qn_graph *graph, uint32_t *out)
     for (uint32_t i = 0; i < graph->n_outputs; i++)
         out[graph->outputs[i]]++;
 }
+
+void qn_graph_renumber(qn_graph *graph)
+{
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        qn_node *node = graph->nodes[i];
+        node->index = i;
+        for (uint32_t k = 0; k < node->n_out; k++)
+            if (node->out[k] != QN_NO_VALUE)
+                graph->values[node->out[k]].node = i;
+    }
+}

@@ -31,10 +31,11 @@ QN_NODISCARD qn_status qn_pass_kernels(qn_graph *graph, qn_error *err);
 QN_NODISCARD qn_status qn_pass_key_inputs(const qn_graph *graph, bool *out,
                                           qn_error *err);
 
-/* Fuse BatchNormalization, activations and residual additions into the kernel
- * that comes before them. Counts into report->fused_nodes. */
-QN_NODISCARD qn_status qn_pass_fuse(qn_graph *graph, qn_static_report *report,
-                                    qn_error *err);
+/* Fold BatchNormalization into the Conv before it. Counts into
+ * report->fused_nodes. */
+QN_NODISCARD qn_status qn_pass_batchnorm(qn_graph *graph,
+                                         qn_static_report *report,
+                                         qn_error *err);
 
 /* Keep rank-4 values between convolutions and their like channels-last. */
 QN_NODISCARD qn_status qn_pass_order(qn_graph *graph, qn_error *err);
@@ -42,5 +43,7 @@ QN_NODISCARD qn_status qn_pass_order(qn_graph *graph, qn_error *err);
 /* Shared: uses of each value of one graph, captures and outputs included;
  * out[graph->n_values]. */
 void qn_count_uses(const qn_graph *graph, uint32_t *out);
+/* After nodes were dropped or inserted: node->index and value->node. */
+void qn_graph_renumber(qn_graph *graph);
 
 #endif

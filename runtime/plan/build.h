@@ -35,10 +35,12 @@ typedef struct qn_bvalue {
 typedef struct qn_bstep {
     qn_step_kind kind;
     const qn_node *node;
+    const qn_node *owner; /* the graph's node: packed weights go by it */
     uint32_t *in, *out;
     uint32_t n_in, n_out;
     uint32_t target;
     bool dynamic, live, gone; /* gone: needs no step of its own */
+    bool absorbed;            /* part of an earlier launch */
     const void *state;
     size_t workspace;
 } qn_bstep;
@@ -58,6 +60,8 @@ typedef struct qn_builder {
 
 /* Walk the graph: shapes, known values, steps. */
 QN_NODISCARD qn_status qn_build_emit(qn_builder *b, const qn_tensor *inputs);
+/* Let kernels absorb the activation or addition behind them. */
+QN_NODISCARD qn_status qn_build_fuse(qn_builder *b);
 /* Drop dead steps, share and lay out memory, write the finished tables. */
 QN_NODISCARD qn_status qn_build_place(qn_builder *b);
 

@@ -248,6 +248,8 @@ qn_status qn_plan_build(qn_session *session, const qn_tensor *inputs,
         session->memory.block
             ? session->memory.block + session->memory.strings_offset : NULL;
     qn_status st = qn_build_emit(&b, inputs);
+    if (st == QN_OK && !session->options.no_passes)
+        st = qn_build_fuse(&b);
     if (st == QN_OK)
         st = qn_build_place(&b);
     qn_free(b.values);

@@ -54,7 +54,8 @@ static qn_status add_step(qn_builder *b, qn_step_kind kind, const qn_node *node,
         b->steps = grown;
         b->cap_steps = cap;
     }
-    qn_bstep s = { .kind = kind, .node = node, .n_in = n_in, .n_out = n_out };
+    qn_bstep s = { .kind = kind, .node = node, .owner = node, .n_in = n_in,
+                   .n_out = n_out };
     s.in = qn_region_alloc(&b->scratch, n_in + 1u, sizeof *s.in);
     s.out = qn_region_alloc(&b->scratch, n_out + 1u, sizeof *s.out);
     if (!s.in || !s.out)
@@ -121,6 +122,20 @@ static bool looks_at_shape_only(const qn_node *node)
 {
     return !node->domain[0] && (!strcmp(node->op_name, "Shape") ||
                                 !strcmp(node->op_name, "Size"));
+}
+
+static bool is_order_change(const qn_node *node)
+{
+    return !strcmp(node->domain, "ai.quern") &&
+           !strncmp(node->op_name, "ToChannels", 10);
+}
+
+/* A change of memory order that leaves every byte where it is. */
+static bool order_is_view(const qn_node *node, const qn_tensor *in, bool exact)
+{
+    const int64_t *d = in->shape.dims;
+    return is_order_change(node) && exact &&
+           (d[1] == 1 || (d[2] == 1 && d[3] == 1));
 }
 
 static bool small_enough(const qn_node *node, const site *s)
@@ -210,8 +225,11 @@ static qn_status emit_plain(qn_builder *b, const qn_graph *graph,
                              : graph->values[node->out[i]].type.dtype };
         exact = false;
     }
+    view |= order_is_view(node, &s.in[0], exact);
     bool data_shape = node->op->flags & QN_OP_BOUNDED;
+    /* evaluation knows plain order only */
     bool known = exact && !(node->op->flags & QN_OP_RANDOM) &&
+                 node->order == QN_ORDER_PLAIN && !is_order_change(node) &&
                  (s.all_known || looks_at_shape_only(node)) &&
                  small_enough(node, &s) && evaluate(b, node, &s);
     bool dynamic = !known && (!exact || data_shape);

@@ -68,6 +68,8 @@ static void find_live(qn_builder *b)
         use(b, b->outputs[i]);
     for (uint32_t i = b->n_steps; i-- > 0;) {
         qn_bstep *s = &b->steps[i];
+        if (s->absorbed)
+            continue;
         if (s->kind == QN_STEP_JUMP) {
             s->live = true; /* decided with its test, below */
             continue;
@@ -219,7 +221,7 @@ static qn_status prepare_step(qn_builder *b, qn_bstep *s)
     if (!in || !out || !packed)
         return no_memory(b);
     for (uint32_t i = 0; i < s->n_in; i++) {
-        const qn_packed *p = qn_static_packed(mem, s->node, i);
+        const qn_packed *p = qn_static_packed(mem, s->owner, i);
         in[i] = physical(b, s->in[i]);
         packed[i] = p ? mem->block + p->offset : NULL;
     }
@@ -423,7 +425,7 @@ static qn_status finish_step(qn_builder *b, const tables *t, uint32_t i,
     out->out = rows_of(b, s->out, s->n_out);
     qn_addr *packed = NULL;
     for (uint32_t k = 0; s->kind == QN_STEP_LAUNCH && k < s->n_in; k++) {
-        const qn_packed *p = qn_static_packed(mem, s->node, k);
+        const qn_packed *p = qn_static_packed(mem, s->owner, k);
         if (!p)
             continue;
         if (!packed) {
