@@ -42,6 +42,33 @@ static inline float qn_copysign_f32(float x, float s)
                        (qn_f32_bits(s) & 0x80000000u));
 }
 
+/* Rounding to integers, as floats; ties to even. The sign of zero is kept. */
+static inline float qn_rint_f32(float x)
+{
+#ifdef __SSE4_1__
+    return __builtin_rintf(x);
+#else
+    /* from 2^23 on every float is an integer; below, adding 2^23 rounds */
+    float t = qn_abs_f32(x), r = (t + 0x1p23f) - 0x1p23f;
+    return t < 0x1p23f ? qn_copysign_f32(r, x) : x;
+#endif
+}
+
+static inline float qn_floor_f32(float x)
+{
+#ifdef __SSE4_1__
+    return __builtin_floorf(x);
+#else
+    float r = qn_rint_f32(x);
+    return r > x ? r - 1.0f : r;
+#endif
+}
+
+static inline float qn_ceil_f32(float x)
+{
+    return -qn_floor_f32(-x);
+}
+
 /* 2^k for k in [-126, 127] */
 static inline float qn_pow2_f32(int32_t k)
 {
