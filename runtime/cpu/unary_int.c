@@ -50,18 +50,20 @@ static uint64_t shifted(double v, float by)
     return (uint64_t)(int64_t)(r >= -0x1p63 && r < 0x1p63 ? r : -0x1p63);
 }
 
+#define SHIFT(by) (h != 0 ? shifted((double)v, by) : (uint64_t)v)
+
 /* W: unsigned, at least as wide as int: arithmetic on it wraps. */
-#define ANY(D, T, W)                                                           \
-    LOOP(sign_##D, T, (v > 0) - (v < 0))                                       \
+#define ANY(D, T)                                                              \
     LOOP(bitnot_##D, T, ~v)                                                    \
     LOOP(erf_##D, T, erf((double)v))                                           \
     BOUNDED(clip_##D, T, T, (v < l ? l : v) > h ? h : (v < l ? l : v))         \
     BOUNDED(shrink_##D, T, float,                                              \
-            (double)v < -(double)l  ? (h != 0 ? shifted((double)v, h) : (W)v)  \
-            : (double)v > (double)l ? (h != 0 ? shifted((double)v, -h) : (W)v) \
+            (double)v < -(double)l  ? SHIFT(h)                                      \
+            : (double)v > (double)l ? SHIFT(-h)                                     \
                                     : 0)
 #define SIGNED(D, T, W)                                                        \
-    ANY(D, T, W)                                                               \
+    ANY(D, T)                                                                  \
+    LOOP(sign_##D, T, (v > 0) - (v < 0))                                       \
     LOOP(relu_##D, T, v < 0 ? 0 : v)                                           \
     LOOP(neg_##D, T, (W)0 - (W)v)                                              \
     LOOP(abs_##D, T, v < 0 ? (W)0 - (W)v : (W)v)
@@ -70,14 +72,15 @@ SIGNED(I8, int8_t, uint32_t)
 SIGNED(I16, int16_t, uint32_t)
 SIGNED(I32, int32_t, uint32_t)
 SIGNED(I64, int64_t, uint64_t)
-#define UNSIGNED(D, T, W)                                                      \
-    ANY(D, T, W)                                                               \
+#define UNSIGNED(D, T)                                                         \
+    ANY(D, T)                                                                  \
+    LOOP(sign_##D, T, v > 0)                                                   \
     LOOP(abs_##D, T, v)
 
-UNSIGNED(U8, uint8_t, uint32_t)
-UNSIGNED(U16, uint16_t, uint32_t)
-UNSIGNED(U32, uint32_t, uint32_t)
-UNSIGNED(U64, uint64_t, uint64_t)
+UNSIGNED(U8, uint8_t)
+UNSIGNED(U16, uint16_t)
+UNSIGNED(U32, uint32_t)
+UNSIGNED(U64, uint64_t)
 LOOP(not_BOOL, uint8_t, !v)
 
 #define ALL(name)                                                              \
