@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a model is: a file read into a kernel graph, with its metadata; and a
- * repository, a folder of models with versions.
+ * What a model is: a file read into a kernel graph, with its metadata. A folder
+ * of models with versions is in models/repository.h.
  */
 #ifndef QN_MODELS_MODEL_H
 #define QN_MODELS_MODEL_H
@@ -36,6 +36,19 @@ typedef struct qn_model_info {
     const char *const *metadata; /* key, value, key, value ... */
 } qn_model_info;
 const qn_model_info *qn_model_get_info(const qn_model_file *file);
+
+/*
+ * SHA-256, in lower-case hex, of the model (i = 0) and of each file of external
+ * data that it uses (i = 1 ...), with its name below the model's folder ("" for
+ * the model). Computed from the mapping: of just the bytes that were loaded, at
+ * the cost of reading them once. QN_NOT_FOUND past the last file; QN_INTERNAL
+ * if the digest library fails.
+ */
+enum { QN_SHA256_TEXT = 65 };
+QN_NODISCARD qn_status qn_model_digest(const qn_model_file *file, uint32_t i,
+                                       const char **name,
+                                       char sha256[QN_SHA256_TEXT],
+                                       qn_error *err);
 
 /* One serialised TensorProto (input_0.pb of test folders): copies into memory
  * from qn_calloc, which the caller frees; strings in out->strings. */
