@@ -26,6 +26,8 @@
     X(reduce) \
     X(select) \
     X(order)
+    X(argmax) \
+    X(select)
 
 #define QN_CPU_FAMILY_DECL(family)                                             \
     extern const qn_kernel_table qn_cpu_##family;
