@@ -39,8 +39,16 @@ static qn_reduce_kind kind_of(const char *op_name)
     return (qn_reduce_kind)i;
 }
 
-/* Splits the axes by `mask`, merging neighbours. */
-static void split_axes(qn_reduce_view *v, const qn_shape *s, uint32_t mask)
+static void reverse(int64_t *a, int n)
+{
+    for (int i = 0; i < n / 2; i++) {
+        int64_t t = a[i];
+        a[i] = a[n - 1 - i];
+        a[n - 1 - i] = t;
+    }
+}
+
+void qn_reduce_split(qn_reduce_view *v, const qn_shape *s, uint32_t mask)
 {
     int64_t stride = 1;
     int before = -1; /* kind of the axis just behind: 0 kept, 1 folded */
@@ -62,15 +70,10 @@ static void split_axes(qn_reduce_view *v, const qn_shape *s, uint32_t mask)
         }
         stride *= d;
     }
-}
-
-static void reverse(int64_t *a, int n)
-{
-    for (int i = 0; i < n / 2; i++) {
-        int64_t t = a[i];
-        a[i] = a[n - 1 - i];
-        a[n - 1 - i] = t;
-    }
+    reverse(v->kept, v->n_kept);
+    reverse(v->kept_stride, v->n_kept);
+    reverse(v->folded, v->n_folded);
+    reverse(v->folded_stride, v->n_folded);
 }
 
 /* ---- float, innermost axis folded ---- */
@@ -235,11 +238,7 @@ static qn_status reduce_launch(const qn_launch *k)
     j.v.dtype = k->in[0].dtype;
     j.v.x = k->in[0].data;
     j.v.y = k->out[0].data;
-    split_axes(&j.v, &k->in[0].shape, mask);
-    reverse(j.v.kept, j.v.n_kept);
-    reverse(j.v.kept_stride, j.v.n_kept);
-    reverse(j.v.folded, j.v.n_folded);
-    reverse(j.v.folded_stride, j.v.n_folded);
+    qn_reduce_split(&j.v, &k->in[0].shape, mask);
     if (j.v.outputs == 0)
         return QN_OK;
     if (j.v.n_folded == 0 && j.v.kind <= QN_REDUCE_PROD) { /* one element each */

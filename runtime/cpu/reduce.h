@@ -34,6 +34,9 @@ typedef struct qn_reduce_view {
     int64_t outputs, count; /* elements kept, elements folded into each */
 } qn_reduce_view;
 
+/* Set everything of *v that follows from a shape and the axes to fold. */
+void qn_reduce_split(qn_reduce_view *v, const qn_shape *shape, uint32_t mask);
+
 /* Offset in elements of position `index` over n sizes and strides. */
 static inline int64_t qn_reduce_offset(int n, const int64_t *sizes,
                                        const int64_t *strides, int64_t index)

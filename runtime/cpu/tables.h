@@ -22,6 +22,8 @@
     X(rnn) \
     X(pool) \
     X(norm) \
+    X(layernorm) \
+    X(lrn) \
     X(softmax) \
     X(reduce) \
     X(select) \
