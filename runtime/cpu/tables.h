@@ -26,10 +26,9 @@
     X(lrn) \
     X(softmax) \
     X(reduce) \
+    X(argmax) \
     X(select) \
     X(order)
-    X(argmax) \
-    X(select)
 
 #define QN_CPU_FAMILY_DECL(family)                                             \
     extern const qn_kernel_table qn_cpu_##family;
