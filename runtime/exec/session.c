@@ -70,6 +70,8 @@ qn_status qn_session_new(qn_runtime *runtime, qn_graph *graph,
     if (st == QN_OK)
         st = qn_pass_fold(graph, &s->report, err);
     if (st == QN_OK)
+        st = qn_pass_keep_attributes(graph, err);
+    if (st == QN_OK)
         st = describe(s, err);
     if (st == QN_OK && !s->options.no_passes)
         st = qn_pass_batchnorm(graph, &s->report, err);

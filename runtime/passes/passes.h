@@ -40,6 +40,9 @@ QN_NODISCARD qn_status qn_pass_batchnorm(qn_graph *graph,
 /* Keep rank-4 values between convolutions and their like channels-last. */
 QN_NODISCARD qn_status qn_pass_order(qn_graph *graph, qn_error *err);
 
+/* Copy what attributes still need from the model file, which is closed soon. */
+QN_NODISCARD qn_status qn_pass_keep_attributes(qn_graph *graph, qn_error *err);
+
 /* Shared: uses of each value of one graph, captures and outputs included;
  * out[graph->n_values]. */
 void qn_count_uses(const qn_graph *graph, uint32_t *out);
