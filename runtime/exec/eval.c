@@ -3,75 +3,85 @@
 
 #include "runtime/ops/op.h"
 
-static qn_status types_of(const qn_node *node, const qn_tensor *in,
-                          qn_region *region, qn_dtype **out, qn_error *err)
+/* Nodes of up to this many arguments, all but a few Concats, need no heap. */
+enum { FEW = 32 };
+
+/* Element types of the inputs: `few` if they fit, else from the heap. */
+static qn_dtype *types_of(const qn_node *node, const qn_tensor *in,
+                          qn_dtype few[FEW])
 {
-    qn_dtype *types = qn_region_alloc(region, node->n_in + 1u, sizeof *types);
-    if (!types)
-        return qn_fail(err, QN_NO_MEMORY, "out of memory for %u types",
-                       node->n_in);
-    for (uint32_t i = 0; i < node->n_in; i++)
+    qn_dtype *types =
+        node->n_in <= FEW ? few : qn_calloc(node->n_in, sizeof *types);
+    for (uint32_t i = 0; types && i < node->n_in; i++)
         types[i] = in[i].dtype;
-    *out = types;
-    return QN_OK;
+    return types;
+}
+
+static qn_status infer_types(const qn_node *node, const qn_dtype *types,
+                             qn_tensor *out, qn_error *err)
+{
+    qn_dtype few[FEW];
+    qn_dtype *results =
+        node->n_out <= FEW ? few : qn_calloc(node->n_out, sizeof *results);
+    qn_status st = QN_OK;
+    if (!results)
+        return qn_fail(err, QN_NO_MEMORY, "out of memory for %u types",
+                       node->n_out);
+    for (uint32_t i = 0; i < node->n_out; i++)
+        results[i] = node->n_in ? types[0] : QN_NONE;
+    if (node->op->out_types)
+        st = node->op->out_types(node, node->n_in, types, node->n_out, results,
+                                 err);
+    for (uint32_t i = 0; i < node->n_out; i++)
+        out[i] = (qn_tensor){ .dtype = results[i] };
+    if (results != few)
+        qn_free(results);
+    return st;
 }
 
 qn_status qn_eval_infer(const qn_node *node, const qn_tensor *in,
                         qn_tensor *out, qn_error *err)
 {
-    const qn_op *op = node->op;
     char text[QN_NODE_TEXT];
-    qn_region region = { 0 };
-    qn_dtype *types = NULL, *results = NULL;
-    qn_status st = types_of(node, in, &region, &types, err);
-    if (st != QN_OK)
-        goto done;
-    results = qn_region_alloc(&region, node->n_out + 1u, sizeof *results);
-    if (!results) {
-        st = qn_fail(err, QN_NO_MEMORY, "out of memory");
-        goto done;
-    }
-    for (uint32_t i = 0; i < node->n_out; i++)
-        results[i] = node->n_in ? types[0] : QN_NONE;
-    if (op->out_types)
-        st = op->out_types(node, node->n_in, types, node->n_out, results, err);
-    if (st != QN_OK)
-        goto named;
-    for (uint32_t i = 0; i < node->n_out; i++) {
-        out[i] = (qn_tensor){ .dtype = results[i] };
-        if (!op->infer)
-            out[i].shape = in[0].shape;
-    }
-    if (op->infer)
-        st = op->infer(&(qn_infer){ .node = node,
-                                    .n_in = node->n_in,
-                                    .n_out = node->n_out,
-                                    .in = in,
-                                    .out = out },
-                       err);
-named:
+    qn_dtype few[FEW], *types = types_of(node, in, few);
+    if (!types)
+        return qn_fail(err, QN_NO_MEMORY, "out of memory for %u types",
+                       node->n_in);
+    qn_status st = infer_types(node, types, out, err);
+    for (uint32_t i = 0; st == QN_OK && !node->op->infer && i < node->n_out; i++)
+        out[i].shape = in[0].shape;
+    if (st == QN_OK && node->op->infer)
+        st = node->op->infer(&(qn_infer){ .node = node,
+                                          .n_in = node->n_in,
+                                          .n_out = node->n_out,
+                                          .in = in,
+                                          .out = out },
+                             err);
     if (st != QN_OK)
         qn_error_prefix(err, "%s", qn_node_text(node, text));
-done:
-    qn_region_release(&region);
+    if (types != few)
+        qn_free(types);
     return st;
 }
 
 qn_status qn_eval_kernel(const qn_node *node, const qn_tensor *in,
                          const qn_kernel **out, qn_error *err)
 {
-    qn_region region = { 0 };
-    qn_dtype *types;
+    qn_dtype few[FEW], *types = types_of(node, in, few);
     *out = NULL;
-    qn_status st = types_of(node, in, &region, &types, err);
-    if (st == QN_OK && !(*out = qn_cpu_kernel_find(node, node->n_in, types))) {
+    if (!types)
+        return qn_fail(err, QN_NO_MEMORY, "out of memory for %u types",
+                       node->n_in);
+    *out = qn_cpu_kernel_find(node, node->n_in, types);
+    if (types != few)
+        qn_free(types);
+    if (!*out) {
         char text[QN_NODE_TEXT];
-        st = qn_fail(err, QN_UNSUPPORTED, "%s: no cpu kernel for %s input",
-                     qn_node_text(node, text),
-                     qn_dtype_name(node->n_in ? types[0] : QN_NONE));
+        return qn_fail(err, QN_UNSUPPORTED, "%s: no cpu kernel for %s input",
+                       qn_node_text(node, text),
+                       qn_dtype_name(node->n_in ? in[0].dtype : QN_NONE));
     }
-    qn_region_release(&region);
-    return st;
+    return QN_OK;
 }
 
 static qn_status allocate_outputs(const qn_node *node, qn_tensor *out,

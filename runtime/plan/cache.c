@@ -19,10 +19,17 @@ enum {
 };
 
 typedef struct key {
-    unsigned char *bytes;
+    unsigned char *bytes; /* NULL while measuring */
     size_t len;
     uint64_t hash;
+    unsigned char few[512]; /* keys of most models need no heap */
 } key;
+
+static void key_release(key *k)
+{
+    if (k->bytes != k->few)
+        qn_free(k->bytes);
+}
 
 static bool value_matters(const qn_session *s, const qn_tensor *t, uint32_t i)
 {
@@ -55,9 +62,9 @@ static void write_key(const qn_session *s, const qn_tensor *inputs, key *k)
 static qn_status make_key(const qn_session *s, const qn_tensor *inputs, key *k,
                           qn_error *err)
 {
-    *k = (key){ 0 };
+    k->bytes = NULL;
     write_key(s, inputs, k);
-    k->bytes = qn_calloc(k->len, 1);
+    k->bytes = k->len <= sizeof k->few ? k->few : qn_calloc(k->len, 1);
     if (!k->bytes)
         return qn_fail(err, QN_NO_MEMORY, "no memory for a plan's key");
     write_key(s, inputs, k);
@@ -351,7 +358,7 @@ static qn_status get(qn_session *s, const qn_tensor *inputs, bool may_build,
         *out = s->plans;
         atomic_fetch_add(&(*out)->refs, 1);
         pthread_mutex_unlock(&s->lock);
-        qn_free(k.bytes);
+        key_release(&k);
         return QN_OK;
     }
     qn_plan *plan = NULL;
@@ -359,7 +366,7 @@ static qn_status get(qn_session *s, const qn_tensor *inputs, bool may_build,
         st = qn_fail(err, QN_NOT_READY, "no plan for these shapes yet");
     else
         st = new_plan(s, &k, &plan, err);
-    qn_free(k.bytes);
+    key_release(&k);
     if (st != QN_OK) {
         pthread_mutex_unlock(&s->lock);
         return st;
