@@ -85,11 +85,58 @@ typedef enum qn_vec_mode {
     QN_VEC_MODES
 } qn_vec_mode;
 
-typedef void (*qn_vec_binary_fn)(const float *a, const float *b, float *y,
-                                 int64_t n);
+/*
+ * y[i] = f(a[i], b[i]) for i < n; an operand of one element is read once. y is
+ * an operand of its own length, or apart. Returns n, or the first i whose divisor
+ * is zero: elements before it are done.
+ */
+typedef int64_t (*qn_binary_fn)(const void *a, const void *b, void *y,
+                                int64_t n);
+
+/* Three loops of one expression over p and q; T: operands, R: result. */
+#define QN_BINARY_LOOPS(name, T, R, expr)                                      \
+    static int64_t name##_vv(const void *a, const void *b, void *y, int64_t n) \
+    {                                                                          \
+        const T *x = a, *z = b;                                                \
+        R *to = y;                                                             \
+        QN_INDEPENDENT                                                         \
+        for (int64_t i = 0; i < n; i++) {                                      \
+            T p = x[i], q = z[i];                                              \
+            to[i] = (R)(expr);                                                 \
+        }                                                                      \
+        return n;                                                              \
+    }                                                                          \
+    static int64_t name##_sv(const void *a, const void *b, void *y, int64_t n) \
+    {                                                                          \
+        const T *x = a, *z = b;                                                \
+        R *to = y;                                                             \
+        T p = *x;                                                              \
+        QN_INDEPENDENT                                                         \
+        for (int64_t i = 0; i < n; i++) {                                      \
+            T q = z[i];                                                        \
+            to[i] = (R)(expr);                                                 \
+        }                                                                      \
+        return n;                                                              \
+    }                                                                          \
+    static int64_t name##_vs(const void *a, const void *b, void *y, int64_t n) \
+    {                                                                          \
+        const T *x = a, *z = b;                                                \
+        R *to = y;                                                             \
+        T q = *z;                                                              \
+        QN_INDEPENDENT                                                         \
+        for (int64_t i = 0; i < n; i++) {                                      \
+            T p = x[i];                                                        \
+            to[i] = (R)(expr);                                                 \
+        }                                                                      \
+        return n;                                                              \
+    }
+
+#define QN_BINARY_MODES(name)                                                  \
+    { [QN_VEC_VV] = name##_vv, [QN_VEC_SV] = name##_sv,                        \
+      [QN_VEC_VS] = name##_vs }
 
 typedef struct qn_vec_binary_table {
-    qn_vec_binary_fn fn[QN_VEC_BINARY_COUNT][QN_VEC_MODES];
+    qn_binary_fn fn[QN_VEC_BINARY_COUNT][QN_VEC_MODES];
 } qn_vec_binary_table;
 
 QN_ISA_TABLES(qn_vec_binary_table, qn_vec_binary);

@@ -22,14 +22,13 @@ static qn_status mismatch(const qn_shape *a, const qn_shape *b,
 qn_status qn_binary_rhs(const qn_node *node, const qn_shape *a,
                         const qn_shape *b, qn_shape *out, qn_error *err)
 {
-    bool prelu = !strcmp(node->op->name, "PRelu");
-    int64_t axis = prelu ? 1 : (int64_t)a->rank - b->rank;
-    const qn_attr *attr = qn_node_attr(node, "axis");
-
     if (node->op->until >= 7 || qn_shape_equal(a, b)) {
         *out = *b;
         return QN_OK;
     }
+    bool prelu = !strcmp(node->op->name, "PRelu");
+    int64_t axis = prelu ? 1 : (int64_t)a->rank - b->rank;
+    const qn_attr *attr = qn_node_attr(node, "axis");
     if (prelu ? b->rank > 1 : !qn_node_int(node, "broadcast", 0))
         return mismatch(a, b, "equal ones expected", err);
     if (qn_shape_product(b, 0, b->rank) == 1) {
