@@ -65,7 +65,7 @@ def randomise(model, seed):
 def check(quern, path, work, seed):
     model = onnx.load(path)
     replaced = randomise(model, seed)
-    target = work / (path.parent.name + ".onnx")
+    target = work / path.name
     onnx.save(model, target)
     session = onnxruntime.InferenceSession(
         str(target), providers=["CPUExecutionProvider"])
@@ -109,8 +109,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     failed = 0
-    paths = sorted(options.folder.glob("light_*/model.onnx")) or sorted(
-        options.folder.glob("light_*.onnx"))
+    paths = sorted(options.folder.glob("light_*.onnx"))
     if options.models:
         paths = [p for p in paths if any(m in str(p) for m in options.models)]
     for path in paths:
@@ -121,14 +120,14 @@ def main():
                 replaced, distinct, size, error, plan = check(
                     options.quern, path, work, options.seed)
                 arena, bound = plan["arena_bytes"], plan["lower_bound"]
-                print(f"passed  {path.parent.name:24} {replaced:4} weights, "
+                print(f"passed  {path.stem:24} {replaced:4} weights, "
                       f"{distinct}/{size} distinct, max rel. error "
                       f"{error:.1e}, arena {arena / 1e6:.2f} MB = "
                       f"{arena / max(bound, 1):.3f} of the bound", flush=True)
             except (AssertionError, subprocess.CalledProcessError) as e:
                 failed += 1
                 text = getattr(e, "stderr", None) or str(e)
-                print(f"FAILED  {path.parent.name}: {text}", flush=True)
+                print(f"FAILED  {path.stem}: {text}", flush=True)
     print(f"{len(paths) - failed} passed, {failed} failed")
     return 1 if failed or not paths else 0
 
