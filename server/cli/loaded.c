@@ -86,6 +86,9 @@ qn_status qn_loaded_bind(const qn_loaded *loaded, const qn_tensor_file *given,
             return qn_fail(err, QN_INVALID, "input '%s' given twice",
                            io[to].name);
         out[to] = given[i];
+        /* test folders of ONNX before 1.13 hold bfloat16 as uint16 */
+        if (io[to].type.dtype == QN_BF16 && given[i].tensor.dtype == QN_U16)
+            out[to].tensor.dtype = QN_BF16;
     }
     for (uint32_t i = 0; i < n_inputs; i++)
         if (!qn_present(&out[i].tensor) && !io[i].optional)
