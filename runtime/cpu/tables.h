@@ -28,6 +28,7 @@
     X(reduce) \
     X(argmax) \
     X(select) \
+    X(nms) \
     X(order)
 
 #define QN_CPU_FAMILY_DECL(family)                                             \
