@@ -55,6 +55,8 @@ typedef struct qn_session_options {
     bool no_reuse;         /* plain memory layout: the oracle */
     bool no_passes;        /* no fusion and no layout changes */
     bool sync_launch;      /* report each kernel before the next (debug log) */
+    bool loose_shapes;     /* declared input shapes are advice: any shape that
+                              the operators accept may come */
     size_t dynamic_bytes;  /* for values whose size cannot be planned; 0:
                               chosen by the plan */
     size_t plan_cache_bytes; /* 0: 64 MiB */

@@ -255,7 +255,8 @@ void qn_case_run(const char *dir, const qn_case_options *options,
         &(qn_load_options){ .memory_budget = options->memory_budget,
                             .threads = options->threads,
                             .no_reuse = options->no_reuse,
-                            .no_passes = options->no_passes },
+                            .no_passes = options->no_passes,
+                            .loose_shapes = true }, /* the data decide */
         &err);
     qn_status st = load;
     if (load == QN_OK)

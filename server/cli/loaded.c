@@ -26,6 +26,7 @@ qn_status qn_loaded_open(qn_loaded *out, const char *path,
             &(qn_session_options){ .sync_launch = options->sync_launch,
                                    .no_reuse = options->no_reuse,
                                    .no_passes = options->no_passes,
+                                   .loose_shapes = options->loose_shapes,
                                    .dynamic_bytes = options->dynamic_bytes },
             &out->session, err);
     else
@@ -53,13 +54,24 @@ int qn_loaded_input(const qn_loaded *loaded, const char *name)
     return -1;
 }
 
+/* Bind by name? Every input that has to be given is there by its name. Before
+ * IR 4 initializers were listed as inputs too; they are constants, and what is
+ * given for them is ignored. */
 static bool named(const qn_loaded *loaded, const qn_tensor_file *given,
                   size_t n)
 {
+    const qn_io *io;
+    uint32_t n_inputs = qn_session_inputs(loaded->session, &io), found = 0;
+    size_t known = 0;
     for (size_t i = 0; i < n; i++)
-        if (!given[i].name || qn_loaded_input(loaded, given[i].name) < 0)
-            return false;
-    return true;
+        known += given[i].name && qn_loaded_input(loaded, given[i].name) >= 0;
+    for (uint32_t i = 0; i < n_inputs; i++) {
+        bool there = io[i].optional;
+        for (size_t k = 0; k < n && !there; k++)
+            there = given[k].name && !strcmp(given[k].name, io[i].name);
+        found += there;
+    }
+    return known == n || (loaded->ir_version < 4 && found == n_inputs);
 }
 
 qn_status qn_loaded_bind(const qn_loaded *loaded, const qn_tensor_file *given,
@@ -73,7 +85,10 @@ qn_status qn_loaded_bind(const qn_loaded *loaded, const qn_tensor_file *given,
     for (size_t i = 0; i < n; i++) {
         uint32_t to;
         if (by_name) {
-            to = (uint32_t)qn_loaded_input(loaded, given[i].name);
+            int at_name = qn_loaded_input(loaded, given[i].name);
+            if (at_name < 0)
+                continue; /* a constant of an old model */
+            to = (uint32_t)at_name;
         } else {
             while (at < n_inputs && io[at].optional && n_inputs - at > n - i)
                 at++;

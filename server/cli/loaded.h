@@ -17,7 +17,7 @@ typedef struct qn_load_options {
     size_t memory_budget; /* 0: what the machine allows */
     int threads;          /* 0: all cores */
     bool sync_launch;
-    bool no_reuse, no_passes;
+    bool no_reuse, no_passes, loose_shapes; /* as in qn_session_options */
     size_t dynamic_bytes;
 } qn_load_options;
 
