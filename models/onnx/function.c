@@ -178,7 +178,7 @@ qn_status qn_onnx_inline(qn_reader *r, qn_scope *scope, const qn_function *f,
         st = each_node(r, &body, f->body, qn_onnx_declare);
     if (st == QN_OK)
         st = each_node(r, &body, f->body, qn_onnx_node);
-    if (st != QN_OK)
+    if (st != QN_OK && !scope->calls)
         qn_error_prefix(r->err, "function '%.60s'", call->op);
     return st;
 }

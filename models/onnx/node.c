@@ -302,14 +302,14 @@ qn_status qn_onnx_node(qn_reader *r, qn_scope *scope, qn_wire w)
     st = read_parts(r, scope, w, &p, &n);
     if (st == QN_OK)
         return place(r, scope, &p, &n);
-    /* where it happened; inside a body, also the nodes around it. What Quern
-     * lacks is named by its operator, and only once. */
+    /* where it happened: the innermost node, not all those around it */
     char text[QN_NODE_TEXT];
     qn_node node = { .name = n.name, .op_name = n.op, .domain = n.domain,
                      .opset = n.opset, .index = scope->graph->n_nodes };
-    if (st != QN_UNSUPPORTED)
-        qn_error_prefix(r->err, "%s", qn_node_text(&node, text));
-    else if (strncmp(r->err->text, "operator ", 9) != 0)
-        qn_error_prefix(r->err, "operator %s", qn_node_text(&node, text));
+    if (!r->named)
+        qn_error_prefix(r->err, "%s%s",
+                        st == QN_UNSUPPORTED ? "operator " : "",
+                        qn_node_text(&node, text));
+    r->named = true;
     return st;
 }

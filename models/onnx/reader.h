@@ -77,6 +77,7 @@ typedef struct qn_reader {
     size_t n_functions;
     qn_function *functions;
     uint32_t n_nodes; /* so far, in all graphs */
+    bool named;       /* the error says at which node */
     qn_error *err;
 } qn_reader;
 
