@@ -6,11 +6,12 @@
 qn_status qn_buffer_init(qn_pool *pool, qn_mem cls, size_t cap, qn_buffer *out,
                          qn_error *err)
 {
-    *out = (qn_buffer){ .lease = { .urgent = true } };
+    memset(out, 0, sizeof *out);
+    out->lease.urgent = true;
     out->lease.parts[0] = (qn_lease_part){ .cls = cls, .bytes = cap ? cap : 1 };
     qn_status st = qn_pool_lease(pool, &out->lease, err);
     if (st != QN_OK) {
-        *out = (qn_buffer){ 0 };
+        memset(out, 0, sizeof *out);
         return st;
     }
     out->data = out->lease.parts[0].data;
@@ -40,7 +41,7 @@ void qn_buffer_release(qn_pool *pool, qn_buffer *buffer)
 {
     if (buffer->data)
         qn_pool_release(pool, &buffer->lease);
-    *buffer = (qn_buffer){ 0 };
+    memset(buffer, 0, sizeof *buffer);
 }
 
 qn_sink qn_buffer_sink(const qn_buffer *buffer)

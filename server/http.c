@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/http.h"
 
+#include "runtime/base/alloc.h"
 #include "server/clock.h"
 #include "server/codec/fault.h"
 #include "server/listen.h"
@@ -80,7 +81,7 @@ void qn_answer_buffer(qn_exchange *x, unsigned status, const char *type,
                       qn_buffer *buffer)
 {
     x->answer_buffer = *buffer;
-    *buffer = (qn_buffer){ 0 };
+    memset(buffer, 0, sizeof *buffer);
     qn_answer_static(x, status, type, x->answer_buffer.data,
                      x->answer_buffer.len);
 }
@@ -451,7 +452,8 @@ static size_t leave_escapes(void *cls, struct MHD_Connection *mhd, char *text)
     return strlen(text);
 }
 
-static void on_log(void *cls, const char *fmt, va_list args)
+__attribute__((format(printf, 2, 0))) static void
+on_log(void *cls, const char *fmt, va_list args)
 {
     qn_http *http = cls;
     char text[256];

@@ -477,11 +477,12 @@ static qn_status lease_or_queue(qn_pool *pool, qn_lease *lease, qn_waiter *w,
 
     pthread_mutex_lock(&pool->lock);
     size_t room = available(pool);
-    bool ok = may_pass(pool) && reserve(pool, lease, &res, pool->first);
+    bool ok = (lease->urgent || may_pass(pool)) &&
+              reserve(pool, lease, &res, pool->first);
     bool full = pool->state.waiters >= pool->max_waiters;
-    if (ok) {
+    if (ok && !lease->urgent) {
         count_pass(pool, NULL);
-    } else if (w && !full) {
+    } else if (!ok && w && !full) {
         w->bytes = res.total;
         w->bypassed = 0;
         enqueue(pool, w);

@@ -37,6 +37,9 @@ typedef struct qn_lease_part {
  * has seen the size. Zero-initialise, set parts[].cls and .bytes. */
 typedef struct qn_lease {
     qn_lease_part parts[QN_LEASE_PARTS];
+    /* Do not stand behind waiters: for the bodies and answers that those who
+     * run need to finish. */
+    bool urgent;
 } qn_lease;
 
 /* Where address ranges come from. Tests put a failing one here; bytes are whole

@@ -151,6 +151,9 @@ qn_status qn_loaded_run(qn_loaded *loaded, const qn_tensor_file *inputs,
         return st;
     qn_run_init(run, loaded->session, plan);
     qn_plan_release(plan);
+    for (uint32_t i = 0; i < n; i++)
+        if (inputs[i].tensor.dtype == QN_STRING)
+            run->string_bytes += inputs[i].string_bytes;
     st = qn_run_lease(run, NULL, NULL, err);
     for (uint32_t i = 0; i < n && st == QN_OK; i++)
         if (qn_present(&inputs[i].tensor))
