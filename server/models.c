@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/models.h"
+
+#include "models/model.h"
+#include "server/clock.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct entry {
+    const qn_repository_entry *source;
+    qn_model_state state;
+    bool required;
+    char reason[640];
+    qn_served *served;
+    qn_metrics *metrics; /* shared by the versions of an id */
+} entry;
+
+struct qn_models {
+    qn_repository repository;
+    qn_runtime *runtime;
+    qn_log log;
+    entry *entries; /* [repository.n] */
+    qn_metrics *metrics; /* [repository.n], one an id */
+    pthread_mutex_t lock; /* guards states, reasons and `served` */
+    pthread_t loader;
+    bool loading; /* the thread exists */
+    atomic_bool stop;
+};
+
+const char *qn_model_state_name(qn_model_state state)
+{
+    static const char *const names[] = { "WAITING", "LOADING", "READY",
+                                         "FAILED" };
+    return (unsigned)state < 4 ? names[state] : "?";
+}
+
+/* ---- loading ---- */
+
+static void copy(char *to, size_t size, const char *from)
+{
+    snprintf(to, size, "%s", from ? from : "");
+}
+
+static void describe(qn_served *s, const qn_model_file *file)
+{
+    const qn_model_info *info = qn_model_get_info(file);
+    s->ir_version = info->ir_version;
+    s->opset = info->opset;
+    s->file_bytes = info->file_bytes;
+    copy(s->producer, sizeof s->producer, info->producer);
+    copy(s->doc, sizeof s->doc, info->doc);
+}
+
+static qn_status open_session(qn_models *m, const qn_repository_entry *e,
+                              qn_served *s, qn_error *err)
+{
+    qn_model_file *file = NULL;
+    qn_graph *graph = NULL;
+    qn_status st = qn_model_open(e->path, &file, &graph, err);
+    if (st != QN_OK)
+        return st;
+    describe(s, file);
+    st = qn_session_new(
+        m->runtime, graph,
+        &(qn_session_options){ .no_reuse = e->config.no_reuse,
+                               .no_passes = !e->config.passes,
+                               .dynamic_bytes = e->config.dynamic_bytes },
+        &s->session, err);
+    qn_model_close(file);
+    return st;
+}
+
+/* The declared shapes, if all are fixed; nothing to decode for zeros. */
+static bool fixed_inputs(const qn_served *s, qn_tensor *in, uint32_t cap)
+{
+    const qn_io *io;
+    uint32_t n = qn_session_inputs(s->session, &io);
+    if (n > cap)
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        in[i] = (qn_tensor){ .dtype = QN_NONE };
+        if (io[i].optional)
+            continue;
+        if (io[i].type.kind != QN_TYPE_TENSOR || io[i].rank < 0 ||
+            io[i].value_in_key)
+            return false;
+        in[i].dtype = io[i].type.dtype;
+        in[i].shape.rank = io[i].rank;
+        for (int d = 0; d < io[i].rank; d++) {
+            if (io[i].dims[d].value < 0)
+                return false;
+            in[i].shape.dims[d] = io[i].dims[d].value;
+        }
+    }
+    return true;
+}
+
+/*
+ * Plan and run once, so that the first request finds both done. A model whose
+ * shapes are open is planned by its first request; a failure here is no
+ * failure of the model (zeros may be an input that it rejects).
+ */
+static void warm(qn_served *s)
+{
+    enum { MAX_INPUTS = 32 };
+    qn_tensor in[MAX_INPUTS];
+    qn_error err = { 0 };
+    qn_plan *plan = NULL;
+    qn_run run;
+    if (!fixed_inputs(s, in, MAX_INPUTS) ||
+        qn_session_plan(s->session, in, &plan, &err) != QN_OK)
+        return;
+    memset(&run, 0, sizeof run);
+    qn_run_init(&run, s->session, plan);
+    qn_plan_release(plan);
+    if (qn_run_lease(&run, NULL, NULL, &err) == QN_OK) {
+        const qn_io *io;
+        uint32_t n = qn_session_inputs(s->session, &io);
+        for (uint32_t i = 0; i < n; i++) {
+            qn_tensor t = qn_run_input(&run, i);
+            size_t bytes;
+            if (qn_present(&t) && qn_tensor_bytes(t.dtype, &t.shape, &bytes,
+                                                  &err) == QN_OK && bytes)
+                memset(t.data, 0, bytes);
+        }
+        if (qn_run_sync(&run, &err) != QN_OK)
+            err.status = QN_OK;
+    }
+    qn_run_release(&run);
+}
+
+static qn_status load(qn_models *m, entry *e, qn_served **out, qn_error *err)
+{
+    uint64_t start = qn_clock_ns();
+    const qn_repository_entry *source = e->source;
+    *out = NULL;
+    qn_served *s = qn_calloc(1, sizeof *s);
+    if (!s)
+        return qn_fail(err, QN_NO_MEMORY, "out of memory");
+    s->id = source->id;
+    s->metrics = e->metrics;
+    snprintf(s->version, sizeof s->version, "%llu",
+             (unsigned long long)source->version);
+    /* <folder>/<version>/model.onnx, or <folder>/model.onnx */
+    copy(s->folder, sizeof s->folder, source->path);
+    char *slash = strrchr(s->folder, '/');
+    if (slash)
+        *slash = 0;
+    slash = strrchr(s->folder, '/');
+    if (slash && !strcmp(slash + 1, s->version))
+        *slash = 0;
+    qn_status st = qn_file_sha256(source->path, s->sha256, err);
+    if (st == QN_OK)
+        st = open_session(m, source, s, err);
+    if (st != QN_OK) {
+        qn_free(s);
+        return st;
+    }
+    qn_session_static(s->session, &s->memory);
+    warm(s);
+    s->load_ms = (double)(qn_clock_ns() - start) * 1e-6;
+    *out = s;
+    return QN_OK;
+}
+
+static void set_state(qn_models *m, entry *e, qn_model_state state,
+                      const char *reason, qn_served *served)
+{
+    pthread_mutex_lock(&m->lock);
+    e->state = state;
+    snprintf(e->reason, sizeof e->reason, "%s", reason);
+    e->served = served;
+    pthread_mutex_unlock(&m->lock);
+}
+
+static void load_one(qn_models *m, entry *e)
+{
+    qn_error err = { 0 };
+    qn_served *served;
+    const char *id = e->source->id;
+    unsigned long long version = e->source->version;
+    set_state(m, e, QN_MODEL_LOADING, "", NULL);
+    if (load(m, e, &served, &err) != QN_OK) {
+        set_state(m, e, QN_MODEL_FAILED, err.text, NULL);
+        qn_logf(&m->log, QN_LOG_ERROR, "model %s version %llu failed: %s", id,
+                version, err.text);
+        return;
+    }
+    const qn_static_report *r = &served->memory;
+    qn_logf(&m->log, QN_LOG_INFO,
+            "model %s version %llu ready in %.0f ms: %zu bytes static (%zu "
+            "packed, %zu plain), %u kernels, %u nodes folded, %u fused, %u "
+            "constants dropped",
+            id, version, served->load_ms, r->bytes, r->packed, r->plain,
+            r->kernels, r->folded_nodes, r->fused_nodes, r->dropped_constants);
+    set_state(m, e, QN_MODEL_READY, "", served);
+}
+
+static void *loader(void *arg)
+{
+    qn_models *m = arg;
+    for (size_t i = 0; i < m->repository.n && !atomic_load(&m->stop); i++) {
+        entry *e = &m->entries[i];
+        if (e->state == QN_MODEL_WAITING)
+            load_one(m, e);
+    }
+    return NULL;
+}
+
+/* ---- the registry ---- */
+
+static void fill_entries(qn_models *m)
+{
+    const qn_repository *r = &m->repository;
+    for (size_t i = 0; i < r->n; i++) {
+        entry *e = &m->entries[i];
+        e->source = &r->entries[i];
+        bool same = i && !strcmp(r->entries[i - 1].id, r->entries[i].id);
+        e->metrics = same ? m->entries[i - 1].metrics : &m->metrics[i];
+        e->required = r->entries[i].config.required;
+        if (r->entries[i].state == QN_ENTRY_BROKEN) {
+            e->state = QN_MODEL_FAILED;
+            snprintf(e->reason, sizeof e->reason, "%s", r->entries[i].error.text);
+            qn_logf(&m->log, QN_LOG_ERROR, "model %s failed: %s",
+                    r->entries[i].id, e->reason);
+        }
+    }
+}
+
+static qn_status mark_required(qn_models *m, const char *const *required,
+                               size_t n, qn_error *err)
+{
+    for (size_t k = 0; k < n; k++) {
+        bool found = false;
+        for (size_t i = 0; i < m->repository.n; i++)
+            if (!strcmp(m->repository.entries[i].id, required[k]))
+                m->entries[i].required = found = true;
+        if (!found)
+            return qn_fail(err, QN_NOT_FOUND,
+                           "required model '%s' is not in the repository",
+                           required[k]);
+    }
+    return QN_OK;
+}
+
+qn_status qn_models_new(const char *dir, qn_runtime *runtime,
+                        const char *const *required, size_t n,
+                        const qn_log *log, qn_models **out, qn_error *err)
+{
+    *out = NULL;
+    qn_models *m = qn_calloc(1, sizeof *m);
+    if (!m)
+        return qn_fail(err, QN_NO_MEMORY, "out of memory");
+    m->runtime = runtime;
+    m->log = *log;
+    pthread_mutex_init(&m->lock, NULL);
+    qn_status st = qn_repository_scan(dir, &m->repository, err);
+    if (st == QN_OK) {
+        m->entries = qn_calloc(m->repository.n + 1, sizeof *m->entries);
+        m->metrics = qn_calloc(m->repository.n + 1, sizeof *m->metrics);
+        if (!m->entries || !m->metrics)
+            st = qn_fail(err, QN_NO_MEMORY, "out of memory");
+    }
+    if (st == QN_OK) {
+        fill_entries(m);
+        st = mark_required(m, required, n, err);
+    }
+    if (st == QN_OK && pthread_create(&m->loader, NULL, loader, m))
+        st = qn_fail(err, QN_IO, "the loader thread could not start");
+    if (st != QN_OK) {
+        qn_models_free(m);
+        return st;
+    }
+    m->loading = true;
+    *out = m;
+    return QN_OK;
+}
+
+void qn_models_free(qn_models *models)
+{
+    if (!models)
+        return;
+    const struct timespec pause = { .tv_nsec = 1000000 };
+    atomic_store(&models->stop, true);
+    if (models->loading)
+        pthread_join(models->loader, NULL);
+    for (size_t i = 0; i < models->repository.n && models->entries; i++) {
+        qn_served *s = models->entries[i].served;
+        if (!s)
+            continue;
+        while (atomic_load(&s->refs))
+            nanosleep(&pause, NULL);
+        qn_session_free(s->session);
+        qn_free(s);
+    }
+    qn_free(models->entries);
+    qn_free(models->metrics);
+    qn_repository_release(&models->repository);
+    pthread_mutex_destroy(&models->lock);
+    qn_free(models);
+}
+
+static qn_status absent(const qn_models *m, const char *id, const char *version,
+                        qn_error *err)
+{
+    for (size_t i = 0; i < m->repository.n; i++)
+        if (!strcmp(m->repository.entries[i].id, id))
+            return qn_fail(err, QN_NOT_FOUND, "model '%s' has no version '%s'",
+                           id, version);
+    return qn_fail(err, QN_NOT_FOUND,
+                   "no model '%s'; GET /v1/models lists them", id);
+}
+
+qn_status qn_models_get(qn_models *models, const char *id, const char *version,
+                        qn_served **out, qn_error *err)
+{
+    const entry *last = NULL;
+    qn_served *found = NULL;
+    qn_status st = QN_OK;
+    char text[24];
+    bool any = !version || !*version;
+    *out = NULL;
+    pthread_mutex_lock(&models->lock);
+    for (size_t i = 0; i < models->repository.n; i++) {
+        const entry *e = &models->entries[i];
+        if (strcmp(e->source->id, id))
+            continue;
+        snprintf(text, sizeof text, "%llu",
+                 (unsigned long long)e->source->version);
+        if (!any && strcmp(text, version))
+            continue;
+        last = e;
+        if (e->served)
+            found = e->served;
+    }
+    if (found)
+        atomic_fetch_add(&found->refs, 1);
+    else if (last && last->state == QN_MODEL_FAILED)
+        st = qn_fail(err, QN_NOT_READY, "model '%s' failed to load: %s", id,
+                     last->reason);
+    else if (last)
+        st = qn_fail(err, QN_NOT_READY, "model '%s' is still loading", id);
+    pthread_mutex_unlock(&models->lock);
+    *out = found;
+    return found || st != QN_OK ? st
+                                : absent(models, id, any ? "" : version, err);
+}
+
+void qn_served_release(qn_served *served)
+{
+    if (served)
+        atomic_fetch_sub(&served->refs, 1);
+}
+
+bool qn_models_ready(qn_models *models, char *why, size_t size)
+{
+    bool ready = true;
+    pthread_mutex_lock(&models->lock);
+    for (size_t i = 0; i < models->repository.n && ready; i++) {
+        const entry *e = &models->entries[i];
+        bool failed = e->state == QN_MODEL_FAILED;
+        ready = e->state == QN_MODEL_READY || (failed && !e->required);
+        if (!ready)
+            snprintf(why, size, "model %s: %s%s%s", e->source->id,
+                     failed ? "failed" : "loading", *e->reason ? ": " : "",
+                     e->reason);
+    }
+    pthread_mutex_unlock(&models->lock);
+    return ready;
+}
+
+void qn_models_each(qn_models *models,
+                    void (*fn)(const qn_model_row *row, void *arg), void *arg)
+{
+    pthread_mutex_lock(&models->lock);
+    for (size_t i = 0; i < models->repository.n; i++) {
+        const entry *e = &models->entries[i];
+        fn(&(qn_model_row){ .id = e->source->id,
+                            .version = e->source->version,
+                            .state = e->state,
+                            .reason = e->reason,
+                            .latest = e->source->latest,
+                            .required = e->required,
+                            .served = e->served,
+                            .metrics = e->metrics },
+           arg);
+    }
+    pthread_mutex_unlock(&models->lock);
+}
