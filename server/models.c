@@ -22,6 +22,7 @@ struct qn_models {
     qn_repository repository;
     qn_runtime *runtime;
     qn_log log;
+    char dir[512]; /* with a slash; cut out of reasons that clients may see */
     entry *entries; /* [repository.n] */
     qn_metrics *metrics; /* [repository.n], one an id */
     pthread_mutex_t lock; /* guards states, reasons and `served` */
@@ -166,12 +167,21 @@ static qn_status load(qn_models *m, entry *e, qn_served **out, qn_error *err)
     return QN_OK;
 }
 
+/* Clients learn what is wrong, not where the repository lies. */
+static void cut_dir(const qn_models *m, char *text)
+{
+    size_t len = strlen(m->dir);
+    for (char *p = strstr(text, m->dir); len && p; p = strstr(p, m->dir))
+        memmove(p, p + len, strlen(p + len) + 1);
+}
+
 static void set_state(qn_models *m, entry *e, qn_model_state state,
                       const char *reason, qn_served *served)
 {
     pthread_mutex_lock(&m->lock);
     e->state = state;
     snprintf(e->reason, sizeof e->reason, "%s", reason);
+    cut_dir(m, e->reason);
     e->served = served;
     pthread_mutex_unlock(&m->lock);
 }
@@ -223,7 +233,9 @@ static void fill_entries(qn_models *m)
         e->required = r->entries[i].config.required;
         if (r->entries[i].state == QN_ENTRY_BROKEN) {
             e->state = QN_MODEL_FAILED;
-            snprintf(e->reason, sizeof e->reason, "%s", r->entries[i].error.text);
+            snprintf(e->reason, sizeof e->reason, "%s",
+                     r->entries[i].error.text);
+            cut_dir(m, e->reason);
             qn_logf(&m->log, QN_LOG_ERROR, "model %s failed: %s",
                     r->entries[i].id, e->reason);
         }
@@ -256,6 +268,9 @@ qn_status qn_models_new(const char *dir, qn_runtime *runtime,
         return qn_fail(err, QN_NO_MEMORY, "out of memory");
     m->runtime = runtime;
     m->log = *log;
+    size_t len = strlen(dir);
+    snprintf(m->dir, sizeof m->dir, "%s%s", dir,
+             len && dir[len - 1] == '/' ? "" : "/");
     pthread_mutex_init(&m->lock, NULL);
     qn_status st = qn_repository_scan(dir, &m->repository, err);
     if (st == QN_OK) {
