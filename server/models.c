@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/models.h"
 
-#include "models/model.h"
+
 #include "server/clock.h"
 
 #include <pthread.h>
@@ -64,6 +64,13 @@ static qn_status open_session(qn_models *m, const qn_repository_entry *e,
     if (st != QN_OK)
         return st;
     describe(s, file);
+    const char *name;
+    st = qn_model_digest(file, 0, &name, s->sha256, err);
+    if (st != QN_OK) {
+        qn_graph_free(graph);
+        qn_model_close(file);
+        return st;
+    }
     st = qn_session_new(
         m->runtime, graph,
         &(qn_session_options){ .no_reuse = e->config.no_reuse,
@@ -153,9 +160,7 @@ static qn_status load(qn_models *m, entry *e, qn_served **out, qn_error *err)
     slash = strrchr(s->folder, '/');
     if (slash && !strcmp(slash + 1, s->version))
         *slash = 0;
-    qn_status st = qn_file_sha256(source->path, s->sha256, err);
-    if (st == QN_OK)
-        st = open_session(m, source, s, err);
+    qn_status st = open_session(m, source, s, err);
     if (st != QN_OK) {
         qn_free(s);
         return st;
