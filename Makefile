@@ -39,8 +39,18 @@ TEST_SRC := $(sort $(wildcard tests/test_*.c))
 TEST_BIN := $(TEST_SRC:tests/%.c=$(BUILD)/tests/%)
 SUPPORT_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/support/*.c)))
 
-.PHONY: all unit clean
-all: $(LIB) $(SERVER_LIB)
+QUERN := $(BUILD)/quern
+TESTDATA ?= /usr/share/libonnx-testdata/data
+
+.PHONY: all serve check unit e2e verify lint asan tsan fuzz bench format image \
+        install clean help
+all: $(LIB) $(SERVER_LIB) ## build build/quern and the libraries
+
+$(QUERN): $(BUILD)/server/main.o $(SERVER_LIB) $(LIB)
+	$(CC) $(LDFLAGS_ALL) $^ -o $@ -lmicrohttpd $(LIBS)
+
+# the assembler reads the files of web/ into the binary
+$(BUILD)/server/assets.o: $(wildcard web/*)
 
 $(LIB): $(LIB_OBJ)
 	@rm -f $@
@@ -68,12 +78,70 @@ $(foreach isa,$(ISAS),$(eval $(call SIMD_RULE,$(isa))))
 $(BUILD)/runtime/cpu/%.o: OPT := $(OPT) -O3
 
 $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(SUPPORT_OBJ) $(SERVER_LIB) $(LIB)
-	$(CC) $(LDFLAGS_ALL) $^ -o $@ -lcmocka $(LIBS)
+	$(CC) $(LDFLAGS_ALL) $^ -o $@ -lcmocka -lmicrohttpd $(LIBS)
 
-unit: $(TEST_BIN)
+unit: $(TEST_BIN) ## unit tests (cmocka)
 	@set -e; for t in $(TEST_BIN); do echo "== $$t"; $$t; done
 
-clean:
-	rm -rf $(BUILD)
+e2e: $(QUERN) ## end-to-end tests: the real binary and curl
+	sh tests/e2e/run.sh $(QUERN)
+
+verify: $(QUERN) ## ONNX backend tests of Debian's libonnx-testdata
+	$(QUERN) verify $(TESTDATA)
+
+# Both install what they need, in sub-makes so that the build comes after it.
+serve: ## install what is missing, build, serve the examples on 127.0.0.1:8000
+	sh deploy/install-deps.sh build
+	$(MAKE) --no-print-directory all
+	$(QUERN) serve --models models/examples
+
+check: ## install what is missing, build, run every test
+	sh deploy/install-deps.sh build test
+	$(MAKE) --no-print-directory all unit e2e verify
+
+lint: ## style and structure; see tests/lint.sh
+	CC="$(CC)" sh tests/lint.sh
+
+ASAN = -fsanitize=address,undefined -fno-sanitize-recover=undefined \
+       -fno-omit-frame-pointer
+asan: ## unit and end-to-end tests under AddressSanitizer and UBSan
+	$(MAKE) --no-print-directory BUILD=build-asan OPT=-O1 SAN="$(ASAN)" \
+	    unit e2e
+tsan: ## the same under ThreadSanitizer
+	$(MAKE) --no-print-directory BUILD=build-tsan OPT=-O1 \
+	    SAN="-fsanitize=thread -fno-omit-frame-pointer" unit e2e
+
+FUZZ_SECONDS ?= 60
+FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
+fuzz: ## libFuzzer targets for FUZZ_SECONDS each; needs clang
+	$(MAKE) --no-print-directory CC=clang BUILD=build-fuzz OPT=-O1 \
+	    SAN="-fsanitize=fuzzer-no-link,address,undefined" fuzz-run
+fuzz-run: $(FUZZ_SRC:%.c=$(BUILD)/%)
+	@set -e; for t in $^; do echo "== $$t"; mkdir -p $$t.corpus; \
+	    $$t -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 \
+	    $$t.corpus $(wildcard tests/fuzz/corpus); done
+$(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(SERVER_LIB) $(LIB)
+	$(CC) $(LDFLAGS_ALL) -fsanitize=fuzzer $^ -o $@ -lmicrohttpd $(LIBS)
+
+bench: $(QUERN) ## latency of the example model in this process
+	for m in models/examples/*/*/model.onnx; do for c in 1 2; do \
+	    $(QUERN) bench $$m --threads $$c --duration 3s; done; done
+
+format: ## clang-format over the tree
+	clang-format -i $$(find runtime models server tests -name '*.[ch]')
+
+image: ## container image quern:latest with buildah, podman or docker
+	sh deploy/image.sh
+
+PREFIX ?= /usr/local
+install: $(QUERN) ## into DESTDIR/PREFIX
+	install -D -m 755 $(QUERN) $(DESTDIR)$(PREFIX)/bin/quern
+
+clean: ## remove what was built
+	rm -rf build build-asan build-tsan build-fuzz
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' \
+	    Makefile
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -484,6 +484,7 @@ qn_status qn_http_start(const qn_http_options *options, qn_http **out,
     if (options->threads > 1)
         more[0] = (struct MHD_OptionItem){ MHD_OPTION_THREAD_POOL_SIZE,
                                            (intptr_t)options->threads, NULL };
+    *out = http; /* its threads find it there */
     http->daemon = MHD_start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME |
             MHD_USE_ITC | MHD_USE_ERROR_LOG,
@@ -502,9 +503,9 @@ qn_status qn_http_start(const qn_http_options *options, qn_http **out,
         st = qn_fail(err, QN_IO, "the listener could not start");
         goto fail;
     }
-    *out = http;
     return QN_OK;
 fail:
+    *out = NULL;
     pthread_mutex_destroy(&http->lock);
     qn_free(http);
     return st;

@@ -120,6 +120,11 @@ uint32_t qn_session_outputs(const qn_session *session, const qn_io **out)
     return session->graph->n_outputs;
 }
 
+const qn_graph *qn_session_graph(const qn_session *session)
+{
+    return session->graph;
+}
+
 void qn_session_static(const qn_session *session, qn_static_report *out)
 {
     *out = session->report;

@@ -86,6 +86,8 @@ typedef struct qn_io {
 
 uint32_t qn_session_inputs(const qn_session *session, const qn_io **out);
 uint32_t qn_session_outputs(const qn_session *session, const qn_io **out);
+/* After the passes; lives as long as the session. */
+const qn_graph *qn_session_graph(const qn_session *session);
 
 typedef struct qn_static_report {
     size_t bytes;        /* charged as STATIC */
@@ -134,6 +136,8 @@ typedef struct qn_plan_report {
     double build_ms;
     uint32_t n_values;
     const qn_plan_value *values; /* live as long as the plan */
+    uint32_t n_inputs;
+    const qn_tensor *inputs; /* types and shapes, as planned */
     uint32_t n_outputs;
     const qn_tensor *outputs; /* types and shapes (bounds where dynamic) */
     const bool *output_dynamic;

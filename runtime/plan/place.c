@@ -573,7 +573,9 @@ static qn_status report(qn_builder *b, const tables *t,
         qn_region_alloc(&plan->region, plan->n_out + 1u, sizeof *outputs);
     bool *dynamic =
         qn_region_alloc(&plan->region, plan->n_out + 1u, sizeof *dynamic);
-    if (!values || !outputs || !dynamic)
+    qn_tensor *inputs =
+        qn_region_alloc(&plan->region, plan->n_in + 1u, sizeof *inputs);
+    if (!values || !outputs || !dynamic || !inputs)
         return no_memory(b);
     for (size_t i = 0; i < p->n; i++) {
         uint32_t owner = p->owners[i];
@@ -591,6 +593,10 @@ static qn_status report(qn_builder *b, const tables *t,
             values[i].shape = b->values[owner].shape;
             values[i].dynamic = b->values[owner].dynamic;
         }
+    }
+    for (uint32_t i = 0; i < plan->n_in; i++) {
+        const qn_bvalue *v = &b->values[b->inputs[i]];
+        inputs[i] = (qn_tensor){ .dtype = v->dtype, .shape = v->shape };
     }
     for (uint32_t i = 0; i < plan->n_out; i++) {
         const qn_bvalue *v = &b->values[b->outputs[i]];
@@ -610,6 +616,7 @@ static qn_status report(qn_builder *b, const tables *t,
         .peak_node = p->n && b->steps[peak].node
                          ? b->steps[peak].node->op_name : "",
         .solver = stats->winner, .n_values = (uint32_t)p->n, .values = values,
+        .n_inputs = plan->n_in, .inputs = inputs,
         .n_outputs = plan->n_out, .outputs = outputs,
         .output_dynamic = dynamic };
     return QN_OK;
