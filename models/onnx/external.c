@@ -9,6 +9,7 @@
  * models by renaming, not by writing into them.
  */
 #include "models/onnx/reader.h"
+#include "runtime/base/utf8.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -15,9 +15,6 @@ typedef struct qn_span {
 bool qn_span_equal(qn_span a, qn_span b);
 bool qn_span_is(qn_span a, const char *s);
 
-/* Well-formed UTF-8 (RFC 3629: shortest form, no surrogates), NUL allowed. */
-bool qn_utf8_valid(const char *s, size_t len);
-
 /* The bytes of a string field; QN_FORMAT if it is not one. */
 QN_NODISCARD qn_status qn_field_span(const qn_field *field, qn_span *out,
                                      qn_error *err);

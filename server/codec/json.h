@@ -20,6 +20,7 @@
 #ifndef QN_CODEC_JSON_H
 #define QN_CODEC_JSON_H
 
+#include "runtime/base/utf8.h"
 #include "runtime/base/status.h"
 
 #include <stdbool.h>
@@ -83,10 +84,5 @@ void qn_json_ints(qn_json *json, const char *key, const int64_t *values,
                   size_t n);
 /* Text that is JSON already: the caller answers for it. */
 void qn_json_raw(qn_json *json, const char *key, const char *text, size_t len);
-
-/* Length of the UTF-8 sequence at p (1 to 4), 0 if it is not valid: overlong
- * forms, surrogates and code points past U+10FFFF are not. */
-unsigned qn_utf8_length(const char *p, const char *end);
-bool qn_utf8_valid(const char *bytes, size_t len);
 
 #endif
