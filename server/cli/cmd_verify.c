@@ -167,8 +167,6 @@ static void print_json(const verify *v)
                             (json_int_t)v->counts[QN_SKIPPED], "cases", list));
 }
 
-/* Cases of one verdict with the reason; for skipped ones equal reasons would
- * fill pages, so they are counted by their words up to the node's name. */
 static void print_failures(const verify *v)
 {
     for (size_t i = 0; i < v->cases.n; i++)
@@ -182,6 +180,8 @@ static int by_reason(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+/* Equal reasons would fill pages: they are counted by their words up to the
+ * node. */
 static void print_skips(const verify *v)
 {
     const char **reasons = qn_calloc(v->cases.n + 1, sizeof *reasons);
@@ -192,7 +192,7 @@ static void print_skips(const verify *v)
         qn_case_result *r = &v->results[i];
         if (r->verdict != QN_SKIPPED)
             continue;
-        char *node = strstr(r->reason, " node '");
+        char *node = strstr(r->reason, " node ");
         if (node)
             *node = 0;
         reasons[n++] = r->reason;

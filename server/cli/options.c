@@ -497,7 +497,10 @@ void qn_options_help(const qn_command *command, FILE *to)
         char left[64];
         snprintf(left, sizeof left, "--%s%s%s", f->name, f->meta ? " " : "",
                  f->meta ? f->meta : "");
-        fprintf(to, "  %-26s %s", left, f->help);
+        fprintf(to, "  %-26s ", left);
+        if (strlen(left) > 26)
+            fprintf(to, "\n%29s", "");
+        fputs(f->help, to);
         if (f->value && f->kind != QN_FLAG_BOOL && strcmp(f->value, "0"))
             fprintf(to, " [%s]", f->value);
         fprintf(to, "\n");
