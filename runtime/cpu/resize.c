@@ -341,16 +341,21 @@ typedef struct blend_job {
 } blend_job;
 
 /* Axis order: shrinking ones first, outermost first; then growing ones,
- * innermost first, because the outer passes run on whole rows. */
+ * innermost first, because the outer passes run on whole rows. Logical axes are
+ * counted, so that both memory orders round alike. */
 static int order_axes(const resize_plan *plan, int order[QN_MAX_RANK])
 {
     int n = 0;
-    for (int d = 0; d < plan->rank; d++)
-        if (plan->axes[d].out < plan->axes[d].in)
-            order[n++] = d;
-    for (int d = plan->rank - 1; d >= 0; d--)
-        if (!plan->axes[d].same && plan->axes[d].out >= plan->axes[d].in)
-            order[n++] = d;
+    for (int d = 0; d < plan->rank; d++) {
+        const axis_map *m = &plan->axes[plan->memory[d]];
+        if (m->out < m->in)
+            order[n++] = plan->memory[d];
+    }
+    for (int d = plan->rank - 1; d >= 0; d--) {
+        const axis_map *m = &plan->axes[plan->memory[d]];
+        if (!m->same && m->out >= m->in)
+            order[n++] = plan->memory[d];
+    }
     return n;
 }
 

@@ -27,6 +27,7 @@ typedef struct resize_plan {
     qn_resize args;
     int rank;
     axis_map axes[QN_MAX_RANK]; /* in memory order */
+    int memory[QN_MAX_RANK]; /* place in memory of each logical axis */
     const qn_resize_axis *logical[QN_MAX_RANK]; /* what each maps */
     size_t map_bytes;           /* workspace for all tables */
 } resize_plan;

@@ -57,6 +57,7 @@ qn_status resize_plan_init(const qn_node *node, uint32_t n_in,
         int at = qn_memory_axis(node, out->rank, d);
         axis_map *m = &out->axes[at];
         out->logical[at] = a;
+        out->memory[d] = at;
         *m = (axis_map){ .in = a->in, .out = a->out, .same = a->same,
                          .taps = count_taps(&out->args, a) };
         if (!plan_axis(m, &out->map_bytes))
@@ -82,7 +83,7 @@ static float coordinate(const qn_resize *r, const qn_resize_axis *a, int64_t o,
             (x + 0.5f) / a->scale - 0.5f;
         break;
     case QN_COORDS_PYTORCH_HALF_PIXEL:
-        x = a->length > 1.0f ? (x + 0.5f) / a->scale - 0.5f : 0.0f;
+        x = a->out > 1 ? (x + 0.5f) / a->scale - 0.5f : 0.0f;
         break;
     case QN_COORDS_ALIGN_CORNERS:
         x = a->length == 1.0f ? 0.0f : x * (in - 1.0f) / (a->length - 1.0f);
@@ -94,10 +95,10 @@ static float coordinate(const qn_resize *r, const qn_resize_axis *a, int64_t o,
         x = (x + 0.5f) / a->scale;
         break;
     case QN_COORDS_TF_CROP_AND_RESIZE:
-        if (a->length > 1.0f)
+        if (a->out > 1)
             x = a->roi_start * (in - 1.0f) +
                 x * (a->roi_end - a->roi_start) * (in - 1.0f) /
-                    (a->length - 1.0f);
+                    (float)(a->out - 1);
         else
             x = 0.5f * (a->roi_start + a->roi_end) * (in - 1.0f);
         *outside = !(x >= 0.0f && x <= in - 1.0f);

@@ -36,8 +36,9 @@ typedef enum qn_resize_nearest {
 typedef struct qn_resize_axis {
     int64_t in, out;
     float scale;  /* resized length over original length */
-    float length; /* resized length: in * scale where scales were given, so
-                     perhaps not a whole number; else out */
+    float length; /* in * scale where scales were given, so perhaps not a whole
+                     number; else out. align_corners and half_pixel_symmetric
+                     use it, as the reference implementation does */
     float roi_start, roi_end; /* 0 and 1 but for crops */
     bool same; /* output index i is input index i */
 } qn_resize_axis;
