@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Microkernels of the matrix product: MR rows by two vectors of columns in
+ * registers, B streamed, one broadcast of A per row and step.
+ *
+ *   level    MR x NR   accumulators   multiply-adds per load
+ *   base      6 x 8    12             12 / 8
+ *   avx2      6 x 16   12             12 / 8
+ *   avx512   12 x 32   24             24 / 14
+ *
+ * Every path (fewer rows, one vector, several panels at once for few rows) does
+ * the same chain per element, see runtime/cpu/gemm/gemm.h.
+ */
+#include "runtime/cpu/gemm/gemm.h"
+#include "runtime/cpu/gemm/vec.h"
+#include "runtime/cpu/vmath.h"
+
+#ifndef QN_GEMM_MR
+#ifdef __AVX512F__
+#define QN_GEMM_MR 12
+#else
+#define QN_GEMM_MR 6
+#endif
+#endif
+
+enum { MAX_ACC = 8 };
+
+/* Bias, residual, clamp; then out. `nv` vectors from column 0 on. */
+QN_INLINE void finish(const qn_gemm_tile *t, vec (*acc)[MAX_ACC],
+                      const int rows, const int nv, const bool whole)
+{
+    if (t->alpha != 1.0f)
+        UNROLL
+        for (int r = 0; r < rows; r++)
+            UNROLL
+            for (int j = 0; j < nv; j++)
+                acc[r][j] = vec_mul(acc[r][j], vec_set(t->alpha));
+    if (t->bias)
+        UNROLL
+        for (int j = 0; j < nv; j++) {
+            int n = whole ? VEC : t->n - j * VEC;
+            vec b = vec_load_part(t->bias + j * VEC, n);
+            UNROLL
+            for (int r = 0; r < rows; r++)
+                acc[r][j] = vec_add(acc[r][j], b);
+        }
+    if (t->row_bias)
+        UNROLL
+        for (int r = 0; r < rows; r++)
+            UNROLL
+            for (int j = 0; j < nv; j++)
+                acc[r][j] = vec_add(acc[r][j], vec_set(t->row_bias[r]));
+    if (t->residual)
+        UNROLL
+        for (int r = 0; r < rows; r++)
+            UNROLL
+            for (int j = 0; j < nv; j++) {
+                int n = whole ? VEC : t->n - j * VEC;
+                const float *p = t->residual + (size_t)r * t->ldr + j * VEC;
+                acc[r][j] = vec_add(acc[r][j], vec_load_part(p, n));
+            }
+    if (t->clamp) {
+        vec low = vec_set(t->low), high = vec_set(t->high);
+        UNROLL
+        for (int r = 0; r < rows; r++)
+            UNROLL
+            for (int j = 0; j < nv; j++)
+                acc[r][j] = vec_min(high, vec_max(low, acc[r][j]));
+    }
+    UNROLL
+    for (int r = 0; r < rows; r++)
+        UNROLL
+        for (int j = 0; j < nv; j++)
+            vec_store_part(t->c + (size_t)r * t->ldc + j * VEC, acc[r][j],
+                           whole ? VEC : t->n - j * VEC);
+}
+
+/* rows x (panels of nv vectors). Arguments but `t` are compile-time constants:
+ * the accumulators then live in registers. */
+QN_INLINE void tile(const qn_gemm_tile *t, const int rows, const int panels,
+                    const int nv)
+{
+    vec acc[QN_GEMM_MR][MAX_ACC];
+    const int all = panels * nv;
+    const float *b = t->b;
+    const size_t ldb = t->ldb, b_panel = t->b_panel;
+
+    UNROLL
+    for (int r = 0; r < rows; r++)
+        UNROLL
+        for (int j = 0; j < all; j++)
+            acc[r][j] = t->first ? vec_zero()
+                                 : vec_load(t->part + (size_t)r * t->ldp +
+                                            j * VEC);
+    for (size_t tap = 0; tap < t->taps; tap++) {
+        const float *a[QN_GEMM_MR];
+        UNROLL
+        for (int r = 0; r < rows; r++)
+            a[r] = t->a[tap * t->a_step + (size_t)r] + t->a_off;
+        for (size_t k = 0; k < t->depth; k++) {
+            vec w[MAX_ACC];
+            UNROLL
+            for (int j = 0; j < all; j++)
+                w[j] = vec_load(b + (size_t)(j / nv) * b_panel + j % nv * VEC);
+            UNROLL
+            for (int r = 0; r < rows; r++) {
+                vec x = vec_set(a[r][k]);
+                UNROLL
+                for (int j = 0; j < all; j++)
+                    acc[r][j] = vec_fma(x, w[j], acc[r][j]);
+            }
+            b += ldb;
+        }
+    }
+    if (!t->last) {
+        UNROLL
+        for (int r = 0; r < rows; r++)
+            UNROLL
+            for (int j = 0; j < all; j++)
+                vec_store(t->part + (size_t)r * t->ldp + j * VEC, acc[r][j]);
+        return;
+    }
+    if (t->n == all * VEC)
+        finish(t, acc, rows, all, true);
+    else
+        finish(t, acc, rows, all, false);
+}
+
+#define TILE(rows)                                                             \
+    static void tile_##rows##x1(const qn_gemm_tile *t)                         \
+    {                                                                          \
+        tile(t, rows, 1, 1);                                                   \
+    }                                                                          \
+    static void tile_##rows##x2(const qn_gemm_tile *t)                         \
+    {                                                                          \
+        tile(t, rows, 1, 2);                                                   \
+    }
+TILE(1)
+TILE(2)
+TILE(3)
+TILE(4)
+TILE(5)
+TILE(6)
+#if QN_GEMM_MR == 12
+TILE(7)
+TILE(8)
+TILE(9)
+TILE(10)
+TILE(11)
+TILE(12)
+#define TILES(nv)                                                              \
+    { tile_1x##nv, tile_2x##nv, tile_3x##nv, tile_4x##nv, tile_5x##nv,         \
+      tile_6x##nv, tile_7x##nv, tile_8x##nv, tile_9x##nv, tile_10x##nv,        \
+      tile_11x##nv, tile_12x##nv }
+#else
+#define TILES(nv)                                                              \
+    { tile_1x##nv, tile_2x##nv, tile_3x##nv, tile_4x##nv, tile_5x##nv,         \
+      tile_6x##nv }
+#endif
+
+static void wide_1(const qn_gemm_tile *t)
+{
+    tile(t, 1, 4, 2);
+}
+
+static void wide_2(const qn_gemm_tile *t)
+{
+    tile(t, 2, 2, 2);
+}
+
+/* ---- depthwise ---- */
+
+/* `pixels` pixels at once share the loads of the weights. */
+QN_INLINE void channels_at(const qn_depthwise *d, int64_t p, size_t i,
+                           const int pixels, const int n)
+{
+    vec acc[4];
+    UNROLL
+    for (int q = 0; q < pixels; q++)
+        acc[q] = vec_zero();
+    for (size_t tap = 0; tap < d->taps; tap++) {
+        const float *const *a = d->a + tap * d->a_step + p;
+        vec w = vec_load_part(d->w + tap * d->channels + i, n);
+        UNROLL
+        for (int q = 0; q < pixels; q++)
+            acc[q] = vec_fma(vec_load_part(a[q] + i, n), w, acc[q]);
+    }
+    UNROLL
+    for (int q = 0; q < pixels; q++) {
+        size_t row = (size_t)(p + q);
+        if (d->bias)
+            acc[q] = vec_add(acc[q], vec_load_part(d->bias + i, n));
+        if (d->residual)
+            acc[q] = vec_add(acc[q],
+                             vec_load_part(d->residual + row * d->ldr + i, n));
+        if (d->clamp)
+            acc[q] = vec_min(vec_set(d->high),
+                             vec_max(vec_set(d->low), acc[q]));
+        vec_store_part(d->c + row * d->ldc + i, acc[q], n);
+    }
+}
+
+QN_INLINE void pixels_at(const qn_depthwise *d, int64_t p, const int pixels)
+{
+    size_t i = 0;
+    for (; i + VEC <= d->channels; i += VEC)
+        channels_at(d, p, i, pixels, VEC);
+    if (i < d->channels)
+        channels_at(d, p, i, pixels, (int)(d->channels - i));
+}
+
+static void depthwise(const qn_depthwise *d)
+{
+    int64_t p = 0;
+    for (; p + 4 <= d->pixels; p += 4)
+        pixels_at(d, p, 4);
+    for (; p < d->pixels; p++)
+        pixels_at(d, p, 1);
+}
+
+static void axpy(float *y, const float *x, size_t step, float w, size_t n,
+                 bool first)
+{
+    size_t i = 0;
+    const vec v = vec_set(w);
+    if (step == 1)
+        for (; i < n; i += VEC) {
+            int part = n - i < VEC ? (int)(n - i) : VEC;
+            vec s = first ? vec_zero() : vec_load_part(y + i, part);
+            vec_store_part(y + i, vec_fma(v, vec_load_part(x + i, part), s),
+                           part);
+        }
+    for (; i < n; i += VEC) {
+        int part = n - i < VEC ? (int)(n - i) : VEC;
+        float lane[VEC] = { 0 };
+        for (int k = 0; k < part; k++)
+            lane[k] = x[(i + (size_t)k) * step];
+        vec s = first ? vec_zero() : vec_load_part(y + i, part);
+        vec_store_part(y + i, vec_fma(v, vec_load(lane), s), part);
+    }
+}
+
+/* ---- activations that are not a clamp ---- */
+
+static void act(qn_act kind, float a, float b, float *x, size_t n)
+{
+    switch (kind) {
+    case QN_ACT_LEAKY:
+        for (size_t i = 0; i < n; i++)
+            x[i] = x[i] < 0.0f ? a * x[i] : x[i];
+        break;
+    case QN_ACT_SIGMOID:
+        for (size_t i = 0; i < n; i++)
+            x[i] = qn_sigmoid_f32(x[i]);
+        break;
+    case QN_ACT_TANH:
+        for (size_t i = 0; i < n; i++)
+            x[i] = qn_tanh_f32(x[i]);
+        break;
+    case QN_ACT_HARD_SIGMOID:
+        for (size_t i = 0; i < n; i++) {
+            float y = a * x[i] + b;
+            y = y > 1.0f ? 1.0f : y;
+            x[i] = y < 0.0f ? 0.0f : y;
+        }
+        break;
+    case QN_ACT_HARD_SWISH:
+        for (size_t i = 0; i < n; i++) {
+            float y = x[i] * (1.0f / 6.0f) + 0.5f;
+            y = y > 1.0f ? 1.0f : y;
+            x[i] *= y < 0.0f ? 0.0f : y;
+        }
+        break;
+    case QN_ACT_NONE:
+    case QN_ACT_RELU:
+    case QN_ACT_CLIP:
+        break;
+    }
+}
+
+const qn_gemm_isa QN_ISA_FN(qn_gemm_kernels) = {
+    .mr = QN_GEMM_MR,
+    .vec = VEC,
+    .tile = { TILES(1), TILES(2) },
+    .wide = { wide_1, wide_2 },
+    .depthwise = depthwise,
+    .axpy = axpy,
+    .act = act,
+};
