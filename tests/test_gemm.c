@@ -75,7 +75,7 @@ static float element(bool fused, const problem *p, const float *a, const float *
     float s = 0;
     for (int64_t k = 0; k < p->k; k++)
         s = step(fused, a[i * p->k + k], b[k * p->n + j], s);
-    if (p->end.alpha != 0)
+    if (p->end.scale)
         s *= p->end.alpha;
     if (p->end.bias)
         s += p->end.bias[j];
@@ -193,14 +193,14 @@ static void test_ends(void **state)
 {
     static const float on[1];
     static const qn_gemm_end ends[] = {
-        { .alpha = 0.37f },
+        { .scale = true, .alpha = 0.37f },
         { .bias = on },
         { .row_bias = on },
         { .ldr = 1 },
         { .act = QN_ACT_RELU },
         { .act = QN_ACT_CLIP, .act_a = -0.25f, .act_b = 0.5f },
         { .act = QN_ACT_LEAKY, .act_a = 0.1f },
-        { .alpha = -2, .bias = on, .row_bias = on, .ldr = 1,
+        { .scale = true, .alpha = -2, .bias = on, .row_bias = on, .ldr = 1,
           .act = QN_ACT_LEAKY, .act_a = 0.5f },
     };
     (void)state;

@@ -34,9 +34,9 @@ enum {
     QN_GEMM_MAX_ROWS = 240
 };
 
-/* What happens to an element after the sum, in this order. Zero-initialise;
- * alpha 0 counts as 1. */
+/* What happens to an element after the sum, in this order. Zero-initialise. */
 typedef struct qn_gemm_end {
+    bool scale; /* times alpha */
     float alpha;
     const float *bias;     /* [n] or NULL */
     const float *row_bias; /* [m] or NULL */
@@ -167,6 +167,9 @@ void qn_gemm_run(qn_team *team, const qn_gemm_isa *isa, int64_t m, int64_t n,
 typedef struct qn_gemm_view {
     const float *a;
     size_t lda;
+    const float *b; /* rows of B, ldb floats apart, where B lies in memory and
+                       few rows of A make a copy of it dear; else NULL */
+    size_t ldb;
     float *c;
     size_t ldc;
     qn_gemm_end end;

@@ -44,7 +44,7 @@ static bool late_act(const qn_gemm_end *end)
 
 static void set_end(qn_gemm_tile *t, const qn_gemm_end *end)
 {
-    t->alpha = end->alpha != 0 ? end->alpha : 1.0f;
+    t->alpha = end->scale ? end->alpha : 1.0f;
     t->ldr = end->ldr;
     t->clamp = qn_gemm_clamp(end, &t->low, &t->high);
 }
@@ -254,7 +254,7 @@ typedef struct made_run {
 /* Rows [r0, r1) times one filled panel, steps [k0, k1) of K. */
 static void made_panel(const made_run *run, const qn_gemm_view *v, int64_t r0,
                        int64_t r1, int64_t k0, int64_t k1, int64_t n0,
-                       const float *b, float *part)
+                       const float *b, size_t ldb, float *part)
 {
     const qn_gemm_made *g = run->g;
     const qn_gemm_isa *isa = g->isa;
@@ -263,7 +263,7 @@ static void made_panel(const made_run *run, const qn_gemm_view *v, int64_t r0,
     const float *rows[QN_GEMM_MAX_MR];
     qn_gemm_tile t = { .a = rows, .a_off = (size_t)k0, .taps = 1,
                        .depth = (size_t)(k1 - k0), .b = b,
-                       .ldb = (size_t)width, .ldc = v->ldc, .ldp = (size_t)nr,
+                       .ldb = ldb, .ldc = v->ldc, .ldp = (size_t)nr,
                        .n = (int)min_i64(nr, g->n - n0), .first = k0 == 0,
                        .last = k1 == g->k };
 
@@ -303,10 +303,16 @@ static void made_piece(void *arg, int64_t begin, int64_t end, int thread)
             int64_t k1 = min_i64(g->k, k0 + s->depth);
             for (int64_t n = n0; n < n1; n += nr) {
                 int width = qn_gemm_panel_width(g->isa, g->n, n / nr);
+                int cols = (int)min_i64(nr, n1 - n);
                 float *panel = b + (n - n0) * s->depth;
-                g->fill(g->arg, batch, k0, k1, n, (int)min_i64(nr, n1 - n),
-                        width, panel);
-                made_panel(run, &v, r0, r1, k0, k1, n, panel, part);
+                if (v.b && cols == width) {
+                    made_panel(run, &v, r0, r1, k0, k1, n,
+                               v.b + (size_t)k0 * v.ldb + n, v.ldb, part);
+                    continue;
+                }
+                g->fill(g->arg, batch, k0, k1, n, cols, width, panel);
+                made_panel(run, &v, r0, r1, k0, k1, n, panel, (size_t)width,
+                           part);
             }
             k0 = k1;
         } while (k0 < g->k);
