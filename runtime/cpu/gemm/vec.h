@@ -18,12 +18,27 @@
 
 #include <string.h>
 
+#ifdef __has_feature
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define VEC_CHECKED
+#endif
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define VEC_CHECKED
+#endif
+
+/*
+ * UNROLL stands before a loop of constant length over an array that is to live
+ * in registers. Under sanitizers neither that nor inlining is forced: the
+ * checks of so much straight code take minutes to compile.
+ */
+#if defined(VEC_CHECKED)
+#define QN_INLINE static __attribute__((noinline, unused))
+#define UNROLL
+#elif defined(__clang__)
 #define QN_INLINE static inline __attribute__((always_inline))
-/* Before a loop of constant length over an array that is to live in
- * registers. */
-#ifdef __clang__
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else
+#define QN_INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
 
