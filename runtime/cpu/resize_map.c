@@ -138,14 +138,15 @@ static int64_t nearest(const qn_resize *r, const qn_resize_axis *a, float x)
     return clamp((int64_t)x, a->in);
 }
 
-static float filter(const qn_resize *r, float distance)
+/* In binary64: the cubic's terms cancel near its ends. */
+static double filter(const qn_resize *r, double distance)
 {
-    float x = fabsf(distance), a = r->cubic_a;
+    double x = fabs(distance), a = (double)r->cubic_a;
     if (r->mode == QN_RESIZE_LINEAR)
-        return x < 1.0f ? 1.0f - x : 0.0f;
-    if (x <= 1.0f)
-        return ((a + 2.0f) * x - (a + 3.0f)) * x * x + 1.0f;
-    return x < 2.0f ? ((a * x - 5.0f * a) * x + 8.0f * a) * x - 4.0f * a : 0.0f;
+        return x < 1.0 ? 1.0 - x : 0.0;
+    if (x <= 1.0)
+        return ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0;
+    return x < 2.0 ? ((a * x - 5.0 * a) * x + 8.0 * a) * x - 4.0 * a : 0.0;
 }
 
 /* Linear without antialiasing: two neighbours, the coordinate kept inside. */
@@ -164,18 +165,18 @@ static void filter_taps(const qn_resize *r, const qn_resize_axis *a, float x,
                         int64_t taps, int64_t *index, float *weight)
 {
     bool shrink = r->antialias && a->scale < 1.0f;
-    float scale = shrink ? a->scale : 1.0f, sum = 0.0f;
+    double scale = shrink ? (double)a->scale : 1.0, sum = 0.0;
     int64_t first = (int64_t)floorf(x) - taps / 2 + 1;
-    for (int64_t t = 0; t < taps; t++) {
-        int64_t i = first + t;
-        bool out = r->exclude_outside && (i < 0 || i >= a->in);
-        index[t] = clamp(i, a->in);
-        weight[t] = out ? 0.0f : filter(r, ((float)i - x) * scale);
-        sum += weight[t];
-    }
-    if ((shrink || r->exclude_outside) && sum != 0.0f)
-        for (int64_t t = 0; t < taps; t++)
-            weight[t] /= sum;
+    bool normalise = shrink || r->exclude_outside;
+    for (int pass = 0; pass < 1 + normalise; pass++)
+        for (int64_t t = 0; t < taps; t++) {
+            int64_t i = first + t;
+            bool out = r->exclude_outside && (i < 0 || i >= a->in);
+            double w = out ? 0.0 : filter(r, ((double)i - (double)x) * scale);
+            index[t] = clamp(i, a->in);
+            weight[t] = (float)(pass && sum != 0.0 ? w / sum : w);
+            sum += pass ? 0.0 : w;
+        }
 }
 
 static void fill_map(const qn_resize *r, const qn_resize_axis *a, axis_map *m)
