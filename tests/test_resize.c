@@ -126,7 +126,7 @@ static void test_filters(void **state)
                             &filters[i].scale);
         run(&t, filters[i].mode);
         test_node_expect_f32(&t, 0, 1, (int64_t[]){ filters[i].n },
-                             filters[i].want, 5e-6, 0);
+                             filters[i].want, 1e-5, 0);
         test_node_release(&t);
     }
 }
