@@ -19,7 +19,7 @@ typedef struct qn_encode_options {
     bool nan_tokens; /* NaN, not "NaN" */
 } qn_encode_options;
 
-/* No answer is longer than this many bytes for `tensor`'s values as text. */
+/* The values of `tensor` take at most this many bytes as text. */
 QN_NODISCARD qn_status qn_encode_bound(const qn_tensor *tensor,
                                        const qn_strings *strings,
                                        const qn_encode_options *options,
@@ -65,7 +65,8 @@ QN_NODISCARD qn_status qn_reply_bound(const qn_reply *reply, size_t *bytes,
 /*
  * The JSON part, then the raw bytes of binary outputs in order. `json_bytes`
  * (may be NULL) is the length of the JSON part, which the header
- * Inference-Header-Content-Length needs when an output is binary.
+ * Inference-Header-Content-Length needs when an output is binary; it counts
+ * what is in the sink, so a sink that drains cannot be asked for it.
  */
 QN_NODISCARD qn_status qn_reply_write(qn_sink *sink, const qn_reply *reply,
                                       size_t *json_bytes, qn_error *err);

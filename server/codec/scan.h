@@ -18,11 +18,16 @@
  * An array is LONG if it is empty or its first item is an object whose first
  * key is not "b64"; an object is always NAMED.
  *
+ * "data" null counts as absent: with neither data nor binary_data_size the
+ * input's data.text is NULL, and qn_decode refuses it.
+ *
  * Rules: UTF-8 is checked, depth is bounded, a key given twice is refused, and
  * so is anything after the closing brace. "data" may be nested or flat; it has
  * to be regular, and its element count has to equal the product of "shape".
  * With `tail`, "binary_data_size" in an input's parameters replaces "data":
  * sizes are taken from the tail in input order and must use it up.
+ *
+ * What the scan leaves to qn_decode is the grammar of single numbers.
  *
  * Thread rule: pure functions of their arguments.
  */
@@ -56,7 +61,7 @@ typedef struct qn_scan_data {
     size_t offset;       /* of `text` in the body, for messages */
     bool raw;            /* little-endian bytes, not JSON */
     unsigned kinds;      /* QN_SCAN_*; 0 if raw or empty */
-    int64_t count;       /* elements; of raw data -1 until the type is known */
+    int64_t count;       /* elements; those of `shape` if raw */
     qn_shape nesting;    /* rank 0: a bare value. Unset if raw */
     size_t string_bytes; /* bytes of all strings and blobs, once decoded */
 } qn_scan_data;
@@ -101,11 +106,11 @@ typedef struct qn_scan_options {
  *
  * Errors, each with byte offset, tensor or index where there is one:
  *   QN_FORMAT     no JSON, wrong kind of value, twice the same key, bad UTF-8
- *   QN_SHAPE      irregular nesting, negative or fractional dimension, count
- *                 other than the shape's, more than QN_MAX_RANK dimensions
+ *   QN_SHAPE      irregular nesting, negative or fractional dimension, a
+ *                 product that overflows, count other than the shape's, more
+ *                 than QN_MAX_RANK dimensions
  *   QN_TYPE       a datatype that does not exist
- *   QN_TOO_LARGE  deeper, larger or more than an option allows, or a shape
- *                 whose product overflows
+ *   QN_TOO_LARGE  deeper, larger or more than an option allows
  *   QN_NO_MEMORY  the heap
  */
 QN_NODISCARD qn_status qn_scan_body(const char *body, size_t len,
