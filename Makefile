@@ -80,6 +80,11 @@ $(BUILD)/runtime/cpu/%.o: OPT := $(OPT) -O3
 $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(SUPPORT_OBJ) $(SERVER_LIB) $(LIB)
 	$(CC) $(LDFLAGS_ALL) $^ -o $@ -lcmocka -lmicrohttpd $(LIBS)
 
+# these fail the n-th allocation
+comma := ,
+$(BUILD)/tests/test_%_alloc: LDFLAGS_ALL += \
+    $(foreach f,calloc realloc aligned_alloc free,-Wl$(comma)--wrap=$(f))
+
 unit: $(TEST_BIN) ## unit tests (cmocka)
 	@set -e; for t in $(TEST_BIN); do echo "== $$t"; $$t; done
 
@@ -120,6 +125,10 @@ fuzz-run: $(FUZZ_SRC:%.c=$(BUILD)/%)
 	@set -e; for t in $^; do echo "== $$t"; mkdir -p $$t.corpus; \
 	    $$t -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 \
 	    $$t.corpus $(wildcard tests/fuzz/corpus); done
+# without libFuzzer: replays files, makes seeded mutations (tests/fuzz/main.c)
+$(BUILD)/tests/fuzz/replay_%: $(BUILD)/tests/fuzz/fuzz_%.o \
+        $(BUILD)/tests/fuzz/main.o $(SERVER_LIB) $(LIB)
+	$(CC) $(LDFLAGS_ALL) $^ -o $@ -lmicrohttpd $(LIBS)
 $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(SERVER_LIB) $(LIB)
 	$(CC) $(LDFLAGS_ALL) -fsanitize=fuzzer $^ -o $@ -lmicrohttpd $(LIBS)
 

@@ -410,7 +410,7 @@ static void test_function_bomb(void **state)
     (void)state;
     for (int i = 0; i < 9; i++) {
         pb f = { 0 };
-        char name[8], next[8];
+        char name[16], next[16];
         snprintf(name, sizeof name, "F%d", i);
         snprintf(next, sizeof next, "F%d", i + 1);
         pb_text(&f, 1, name);
@@ -418,7 +418,7 @@ static void test_function_bomb(void **state)
         pb_text(&f, 4, "x");
         pb_text(&f, 5, "y");
         for (int k = 0; k < 10; k++) {
-            char out[8];
+            char out[16];
             snprintf(out, sizeof out, k ? "t%d" : "y", k);
             pb call = pb_node(i < 8 ? next : "Neg", "", "x", out);
             pb_text(&call, PB_NODE_DOMAIN, i < 8 ? "local" : "");
