@@ -67,8 +67,10 @@ qn_log qn_server_log(qn_log_level level)
 
 static void put_ms(qn_json *j, const char *key, uint64_t ns)
 {
-    if (ns)
-        qn_json_double(j, key, (double)(ns / 1000) * 1e-3);
+    char text[32];
+    int n = snprintf(text, sizeof text, "%.3f", (double)ns * 1e-6);
+    if (ns && n > 0)
+        qn_json_raw(j, key, text, (size_t)n);
 }
 
 void qn_log_request(const qn_log *log, const qn_exchange *x, bool sent)
@@ -76,7 +78,10 @@ void qn_log_request(const qn_log *log, const qn_exchange *x, bool sent)
     char line[LINE_MAX_BYTES];
     qn_sink sink = qn_sink_fixed(line, sizeof line);
     unsigned status = sent ? x->status : 499;
+    /* probes and scrapes come every few seconds and say nothing */
+    bool dull = status == 200 && !*x->model;
     qn_log_level level = status >= 500 && status != 503 ? QN_LOG_WARN
+                         : dull                         ? QN_LOG_DEBUG
                                                         : QN_LOG_INFO;
     qn_json j;
     if (!log->write || level < log->level)
