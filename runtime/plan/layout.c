@@ -42,7 +42,8 @@ qn_status qn_solver_init(qn_solver *s, const qn_problem *p, qn_region *region,
     s->placed_from = qn_region_alloc(region, n, sizeof *s->placed_from);
     s->placed_to = qn_region_alloc(region, n, sizeof *s->placed_to);
     if (!s->best || !s->offset || !s->current || !s->sky_order || !s->order ||
-        !s->left || !s->rank || !s->fixed || !s->lowest || !s->spans || !s->placed || !s->placed_from ||
+        !s->left || !s->rank || !s->fixed || !s->lowest || !s->spans ||
+        !s->placed || !s->placed_from ||
         !s->placed_to)
         return qn_fail(err, QN_NO_MEMORY, "no heap to lay out %zu blocks", n);
     for (uint32_t b = 0; b < p->n; b++) {
