@@ -315,7 +315,7 @@ static void test_faults(void **state)
         { cycle_through_child, QN_FORMAT, "cycle: If (opset 13)" },
         { wrong_id, QN_INTERNAL, "value 1000 does not exist" },
         { old_opset, QN_UNSUPPORTED,
-          "operator Where (opset 3) node #0: Quern has this operator, but not" },
+          "operator Where (opset 3) node #0: Quern has this operator, but" },
         { wrong_type, QN_TYPE, "input 0 'x' is float, which the operator" },
         { of_sequence, QN_UNSUPPORTED, "input 0 'x' is a sequence" },
     };

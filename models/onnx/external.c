@@ -154,7 +154,8 @@ qn_status qn_onnx_external(qn_reader *r, qn_span location, uint64_t offset,
                        "external data '%.*s': %llu bytes at %llu, the file has "
                        "%zu",
                        (int)(location.len < 200 ? location.len : 200),
-                       location.s, (unsigned long long)(len == UINT64_MAX ? 0 : len),
+                       location.s,
+                       (unsigned long long)(len == UINT64_MAX ? 0 : len),
                        (unsigned long long)offset, e->len);
     *n = len == UINT64_MAX ? e->len - (size_t)offset : (size_t)len;
     *bytes = e->bytes ? e->bytes + offset : (const uint8_t *)"";

@@ -213,7 +213,8 @@ qn_status qn_onnx_graph(qn_reader *r, qn_wire w, qn_scope *outer,
     }
     if (scope.depth > QN_ONNX_MAX_DEPTH)
         return qn_fail(r->err, QN_TOO_LARGE,
-                       "graphs are nested more than %d deep", QN_ONNX_MAX_DEPTH);
+                       "graphs are nested more than %d deep",
+                       QN_ONNX_MAX_DEPTH);
     st = read_name(r, w, &name);
     if (st == QN_OK)
         st = qn_graph_new(outer ? outer->graph : NULL, name, &g, r->err);

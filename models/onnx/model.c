@@ -346,8 +346,9 @@ static qn_status set_folder(qn_model_file *file, const char *path,
         return qn_fail(err, QN_IO, "%.400s: %s", folder, strerror(errno));
     file->folder = qn_region_strndup(&file->region, real, strlen(real));
     free(real);
-    return file->folder ? QN_OK
-                        : qn_fail(err, QN_NO_MEMORY, "out of memory for a path");
+    if (!file->folder)
+        return qn_fail(err, QN_NO_MEMORY, "out of memory for a path");
+    return QN_OK;
 }
 
 static qn_status map_file(qn_model_file *file, const char *path, qn_error *err)

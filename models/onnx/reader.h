@@ -2,12 +2,12 @@
 /*
  * Private to models/onnx/: what the parts of the ONNX reader share.
  *
- *   model.c     file, imports, metadata           graph.c  one GraphProto
- *   node.c      nodes, constants                   function.c  inlining
- *   attr.c      attributes                         type.c   types and dimensions
- *   tensor.c    initializers: where their bytes are, fill.c: decoding them
- *   sparse.c    sparse ones                        external.c  files beside it
- *   scope.c     names                              wire.c, text.c  bytes
+ *   model.c     file, imports, metadata       graph.c     one GraphProto
+ *   node.c      nodes, constants              function.c  inlining
+ *   attr.c      attributes                    type.c      types, dimensions
+ *   tensor.c    where initializers' bytes are fill.c      decoding them
+ *   sparse.c    sparse initializers           external.c  files beside it
+ *   scope.c     names                         wire.c, text.c  bytes
  *
  * Names resolve from the inside out: a graph's own inputs, initializers and
  * node outputs first, all of them whatever their order in the file, then those
@@ -106,8 +106,8 @@ typedef struct qn_scope {
 qn_scope_slot *qn_scope_find(const qn_scope *scope, qn_span name);
 /* QN_FORMAT if the name is there already. id may be QN_NO_VALUE: a formal
  * input that the caller left out. */
-QN_NODISCARD qn_status qn_scope_add(qn_reader *r, qn_scope *scope, qn_span name,
-                                    qn_value_id id);
+QN_NODISCARD qn_status qn_scope_add(qn_reader *r, qn_scope *scope,
+                                    qn_span name, qn_value_id id);
 /* The value of a name for use in scope->graph. QN_FORMAT if there is none. */
 QN_NODISCARD qn_status qn_scope_resolve(qn_reader *r, qn_scope *scope,
                                         qn_span name, qn_value_id *out);
@@ -125,8 +125,8 @@ QN_NODISCARD qn_status qn_onnx_sparse(qn_reader *r, qn_wire w, qn_span *name,
 /*
  * The bytes of external data: entries of TensorProto.external_data. The file is
  * mapped once. QN_INVALID for a location outside the model's folder, QN_IO,
- * QN_NOT_FOUND, QN_FORMAT for a range outside the file. len UINT64_MAX: up to its
- * end.
+ * QN_NOT_FOUND, QN_FORMAT for a range outside the file. len UINT64_MAX: up to
+ * its end.
  */
 QN_NODISCARD qn_status qn_onnx_external(qn_reader *r, qn_span location,
                                         uint64_t offset, uint64_t len,

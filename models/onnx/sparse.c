@@ -61,7 +61,8 @@ static qn_status scatter(const qn_const *c, const char *values,
                                                       c->shape.rank);
 
     for (size_t k = 0; k < n; k++) {
-        if (!position(&c->shape, indices, s->indices->shape.rank, k, count, &at))
+        if (!position(&c->shape, indices, s->indices->shape.rank, k, count,
+                      &at))
             return qn_fail(err, QN_RANGE, "entry %zu of a sparse tensor lies "
                            "outside its shape", k);
         if (at <= before)

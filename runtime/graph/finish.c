@@ -17,7 +17,8 @@
 
 #include <string.h>
 
-enum { MAX_DEPTH = 128, NO_NODE = UINT32_MAX };
+enum { MAX_DEPTH = 128 };
+#define NO_NODE UINT32_MAX
 
 typedef struct work {
     qn_graph *g;

@@ -137,7 +137,7 @@ int main(int argc, char **argv)
     fuzz_accepted = 0;
     for (unsigned long k = 0; k < mutants; k++) {
         const input *from = &files[k % n_files];
-        size_t n = from->n, changes = 1 + below(4);
+        size_t n = from->n, changes = 1 + below(2) * below(4);
         memcpy(work, from->data, n);
         while (changes--)
             n = mutate(work, n, &files[below(n_files)]);
