@@ -421,7 +421,8 @@ static qn_status decode_json(const qn_scan_data *data, const qn_tensor *out,
             return st;
         to += step;
     }
-    if (!at_end(&r))
+    /* without elements every comma is between lists, and was checked */
+    if (data->count && !at_end(&r))
         return refuse(&r, QN_FORMAT, "is not what follows: expected ',' or ']'");
     return QN_OK;
 }
