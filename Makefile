@@ -42,8 +42,8 @@ SUPPORT_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/support/*.c))
 QUERN := $(BUILD)/quern
 TESTDATA ?= /usr/share/libonnx-testdata/data
 
-.PHONY: all serve check unit e2e verify lint asan tsan fuzz bench format image \
-        install clean help
+.PHONY: all serve check unit e2e verify lint asan tsan fuzz replay bench format \
+        image install clean help
 all: $(LIB) $(SERVER_LIB) $(if $(wildcard server/codec/npy.c),$(QUERN)) ## build build/quern and the libraries
 
 $(QUERN): $(BUILD)/server/main.o $(SERVER_LIB) $(LIB)
@@ -102,7 +102,7 @@ serve: ## install what is missing, build, serve the examples on 127.0.0.1:8000
 
 check: ## install what is missing, build, run every test
 	sh deploy/install-deps.sh build test
-	$(MAKE) --no-print-directory all unit e2e verify
+	$(MAKE) --no-print-directory all unit replay e2e verify
 
 lint: ## style and structure; see tests/lint.sh
 	CC="$(CC)" sh tests/lint.sh
@@ -111,7 +111,7 @@ ASAN = -fsanitize=address,undefined -fno-sanitize-recover=undefined \
        -fno-omit-frame-pointer
 asan: ## unit and end-to-end tests under AddressSanitizer and UBSan
 	$(MAKE) --no-print-directory BUILD=build-asan OPT=-O1 SAN="$(ASAN)" \
-	    unit e2e
+	    unit replay e2e
 tsan: ## the same under ThreadSanitizer
 	$(MAKE) --no-print-directory BUILD=build-tsan OPT=-O1 \
 	    SAN="-fsanitize=thread -fno-omit-frame-pointer" unit e2e
@@ -124,8 +124,13 @@ fuzz: ## libFuzzer targets for FUZZ_SECONDS each; needs clang
 fuzz-run: $(FUZZ_SRC:%.c=$(BUILD)/%)
 	@set -e; for t in $^; do echo "== $$t"; mkdir -p $$t.corpus; \
 	    $$t -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 \
-	    $$t.corpus $(wildcard tests/fuzz/corpus); done
-# without libFuzzer: replays files, makes seeded mutations (tests/fuzz/main.c)
+	    $$t.corpus $$(ls -d tests/fuzz/corpus/$${t##*fuzz_} || true); done
+MUTANTS ?= 20000
+replay: $(FUZZ_SRC:tests/fuzz/fuzz_%.c=$(BUILD)/tests/fuzz/replay_%)
+replay: ## the same targets over their corpora and seeded mutants of those
+	@set -e; for t in $^; do c=tests/fuzz/corpus/$${t##*replay_}; \
+	    echo "== $$t"; ! [ -d $$c ] || $$t -n $(MUTANTS) $$c/*; done
+# without libFuzzer, see tests/fuzz/main.c
 $(BUILD)/tests/fuzz/replay_%: $(BUILD)/tests/fuzz/fuzz_%.o \
         $(BUILD)/tests/fuzz/main.o $(SERVER_LIB) $(LIB)
 	$(CC) $(LDFLAGS_ALL) $^ -o $@ -lmicrohttpd $(LIBS)

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -203,12 +204,47 @@ static void test_tensor(void **state)
     unlink(tensor_path);
 }
 
+static char folder[] = "/tmp/quern-alloc-XXXXXX";
+
+static qn_status scan(qn_error *err)
+{
+    qn_repository r;
+    qn_status st = qn_repository_scan(folder, &r, err);
+
+    if (st == QN_OK)
+        assert_int_equal(r.n, 20);
+    else
+        assert_int_equal(r.n, 0);
+    qn_repository_release(&r);
+    return st;
+}
+
+/* Twenty models, so that every list grows; none of them is whole. */
+static void test_scan(void **state)
+{
+    char path[64];
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    for (int i = 0; i < 20; i++) {
+        snprintf(path, sizeof path, "%s/m%d", folder, i);
+        assert_int_equal(mkdir(path, 0700), 0);
+    }
+    fail_each(scan);
+    for (int i = 0; i < 20; i++) {
+        snprintf(path, sizeof path, "%s/m%d", folder, i);
+        assert_int_equal(rmdir(path), 0);
+    }
+    assert_int_equal(rmdir(folder), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parse),
         cmocka_unit_test(test_config),
         cmocka_unit_test(test_tensor),
+        cmocka_unit_test(test_scan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
