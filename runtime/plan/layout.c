@@ -15,10 +15,12 @@
 
 #include <string.h>
 
-/* A few milliseconds: what a first request can wait for. */
-#define DEFAULT_VISITS 4000000U
-/* The portfolio starts no further method beyond this: about a second. */
-#define PORTFOLIO_VISITS 600000000U
+/* What a first request can wait for: a few milliseconds, and some layouts even
+ * where there are many conflicts. */
+#define DEFAULT_VISITS 1500000U
+#define DEFAULT_LAYOUTS 16U
+/* The portfolio starts no further order beyond this: about half a second. */
+#define PORTFOLIO_VISITS 300000000U
 
 qn_status qn_solver_init(qn_solver *s, const qn_problem *p, qn_region *region,
                          qn_error *err)
@@ -70,8 +72,6 @@ bool qn_solver_offer(qn_solver *s, size_t peak, const char *name)
 static size_t skyline(qn_solver *s)
 {
     qn_skyline run = { .limit = UINT64_MAX, .shift = 63 };
-    if (!s->p->start)
-        return SIZE_MAX; /* needs the rows */
     qn_fit_skyline(s, &run);
     if (run.peak < s->sky_peak) {
         s->sky_peak = run.peak;
@@ -99,10 +99,14 @@ static qn_status run_portfolio(qn_solver *s, const qn_layout_options *options,
         qn_status st = qn_solver_sort(s, greedy[i].order, region, err);
         if (st != QN_OK)
             return st;
-        if (qn_solver_offer(s, qn_fit_first(s), greedy[i].first) ||
-            qn_solver_offer(s, skyline(s), greedy[i].skyline) ||
-            qn_solver_offer(s, qn_fit_best(s), greedy[i].best) ||
-            s->visits > PORTFOLIO_VISITS)
+        if (qn_solver_offer(s, qn_fit_first(s), greedy[i].first))
+            break;
+        /* Without rows a method costs so much that another order is better. */
+        if (s->p->start &&
+            (qn_solver_offer(s, skyline(s), greedy[i].skyline) ||
+             qn_solver_offer(s, qn_fit_best(s), greedy[i].best)))
+            break;
+        if (s->visits > PORTFOLIO_VISITS)
             break;
     }
     return QN_OK;
@@ -113,9 +117,13 @@ static qn_status run_search(qn_solver *s, const qn_layout_options *options,
 {
     (void)region;
     (void)err;
-    if (s->p->start && s->sky_peak != SIZE_MAX)
-        qn_solver_search(s, options->search_steps ? options->search_steps
-                                                  : DEFAULT_VISITS);
+    const qn_problem *p = s->p;
+    uint64_t visits = options->search_steps;
+    if (!p->start)
+        return QN_OK; /* the skyline needs rows */
+    if (!visits)
+        visits = DEFAULT_VISITS + DEFAULT_LAYOUTS * (uint64_t)p->start[p->n];
+    qn_solver_search(s, visits);
     return QN_OK;
 }
 

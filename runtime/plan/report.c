@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/plan/report.h"
 
+#include <stdlib.h>
 #include <time.h>
 
 static uint64_t now_ns(void)
@@ -26,29 +27,49 @@ static bool alive(const qn_buffer *b, uint32_t time)
     return b->bytes && b->lower <= time && time < b->upper;
 }
 
-/* The start of a buffer at which most bytes live. Quadratic, so left to small
- * problems: for others the start of the largest buffer. */
-static uint32_t fullest_time(const qn_plan_csv *csv)
+struct change {
+    uint32_t time;
+    bool birth;
+    size_t bytes;
+};
+
+static int by_time(const void *pa, const void *pb)
 {
-    uint32_t at = 0;
-    size_t most = 0;
+    const struct change *a = pa, *b = pb;
+    if (a->time != b->time)
+        return a->time < b->time ? -1 : 1;
+    return (int)a->birth - (int)b->birth;
+}
+
+/* The first moment at which most bytes live. */
+static qn_status find_peak_time(const qn_plan_csv *csv, uint32_t *out,
+                                qn_error *err)
+{
+    struct change *changes = qn_calloc(csv->n, 2 * sizeof *changes);
+    size_t n = 0, live = 0, most = 0;
+    *out = 0;
+    if (!changes)
+        return qn_fail(err, QN_NO_MEMORY, "no heap for %zu buffers", csv->n);
     for (size_t i = 0; i < csv->n; i++) {
-        size_t live = csv->buffers[i].bytes;
-        uint32_t t = csv->buffers[i].lower;
-        for (size_t k = 0; k < csv->n && csv->n <= 20000; k++)
-            if (k != i && alive(&csv->buffers[k], t))
-                live += csv->buffers[k].bytes;
+        const qn_buffer *b = &csv->buffers[i];
+        changes[n++] = (struct change){ b->lower, true, b->bytes };
+        changes[n++] = (struct change){ b->upper, false, b->bytes };
+    }
+    qsort(changes, n, sizeof *changes, by_time);
+    for (size_t i = 0; i < n; i++) {
+        live = changes[i].birth ? live + changes[i].bytes
+                                : live - changes[i].bytes;
         if (live > most) {
             most = live;
-            at = t;
+            *out = changes[i].time;
         }
     }
-    return at;
+    qn_free(changes);
+    return QN_OK;
 }
 
 static void find_top(const qn_plan_csv *csv, qn_layout_report *r)
 {
-    r->peak_time = fullest_time(csv);
     for (size_t i = 0; i < csv->n; i++) {
         if (!alive(&csv->buffers[i], r->peak_time))
             continue;
@@ -76,6 +97,8 @@ qn_status qn_layout_run(const qn_plan_csv *csv,
     if (st == QN_OK)
         st = qn_layout_verify(csv->buffers, csv->n, NULL, offsets,
                               out->stats.peak, err);
+    if (st == QN_OK)
+        st = find_peak_time(csv, &out->peak_time, err);
     if (st != QN_OK)
         return st;
     out->ratio = out->stats.lower_bound ? (double)out->stats.peak /
