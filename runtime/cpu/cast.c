@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cast and CastLike. Numbers go through qn_convert(), in pieces on any thread;
+/* Cast, CastLike, BitCast. Numbers go through qn_convert(), in pieces on any thread;
  * strings one after the other, as the request's heap wants it. */
 #include "runtime/cpu/cast.h"
 
@@ -86,11 +86,24 @@ static qn_status launch_cast(const qn_launch *k)
     return QN_OK;
 }
 
+static qn_status launch_bits(const qn_launch *k)
+{
+    const qn_tensor *x = &k->in[0];
+    qn_tensor *y = &k->out[0];
+    int64_t n = qn_count(x);
+    if (n && y->data != x->data)
+        memcpy(y->data, x->data, (size_t)n * qn_dtype_size(x->dtype));
+    qn_settle(y->dtype, y->data, n);
+    return QN_OK;
+}
+
 static const qn_kernel rows[] = {
     { .name = "Cast", .domain = "", .since = 1, .until = UINT16_MAX,
       .launch = launch_cast },
     { .name = "CastLike", .domain = "", .since = 15, .until = UINT16_MAX,
       .launch = launch_cast },
+    { .name = "BitCast", .domain = "", .since = 26, .until = UINT16_MAX,
+      .launch = launch_bits },
 };
 
 QN_KERNEL_TABLE(qn_cpu_cast, rows);

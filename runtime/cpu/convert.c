@@ -221,14 +221,18 @@ static void to_odd(qn_dtype core, const void *src, float *dst, int64_t n)
         dst[i] = qn_f64_to_f32_odd(wide[i]);
 }
 
-/* uint4, int4, uint2, int2: the low bits, sign-extended for the signed ones. */
-static void keep_bits(qn_dtype to, void *dst, int64_t n)
+void qn_settle(qn_dtype dtype, void *data, int64_t n)
 {
-    uint8_t *y = dst;
-    unsigned bits = to == QN_U4 || to == QN_I4 ? 4 : 2, mask = (1u << bits) - 1;
-    unsigned sign = to == QN_I4 || to == QN_I2 ? 1u << (bits - 1) : 0;
-    for (int64_t i = 0; i < n; i++)
-        y[i] = (uint8_t)(((y[i] & mask) ^ sign) - sign);
+    uint8_t *y = data;
+    unsigned bits = qn_dtype_file_bits(dtype), mask = (1u << (bits & 7)) - 1;
+    /* the signed ones lie sign-extended */
+    unsigned sign = dtype == QN_I4 || dtype == QN_I2 ? 1u << (bits - 1) : 0;
+    if (dtype == QN_BOOL)
+        for (int64_t i = 0; i < n; i++)
+            y[i] = y[i] != 0;
+    else if (bits < 8)
+        for (int64_t i = 0; i < n; i++)
+            y[i] = (uint8_t)(((y[i] & mask) ^ sign) - sign);
 }
 
 static void stretch(qn_dtype from, const void *src, qn_dtype to, void *dst,
@@ -252,7 +256,7 @@ static void stretch(qn_dtype from, const void *src, qn_dtype to, void *dst,
     } else {
         matrix[core][core_of(to)](src, dst, n);
         if (core_of(to) != to)
-            keep_bits(to, dst, n);
+            qn_settle(to, dst, n);
     }
 }
 

@@ -32,6 +32,10 @@ typedef struct qn_convert_how {
 void qn_convert(qn_dtype from, const void *src, qn_dtype to, void *dst,
                 int64_t n, const qn_convert_how *how);
 
+/* Make bytes that came as bits valid elements: types below 8 bits keep their
+ * low bits, booleans become 0 or 1. Other types are left alone. */
+void qn_settle(qn_dtype dtype, void *data, int64_t n);
+
 /* ---- types of 8 bits and fewer, one byte an element (cast_small.c) ---- */
 
 void qn_small_to_f32(qn_dtype from, const uint8_t *x, float *y, int64_t n);

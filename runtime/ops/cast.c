@@ -44,7 +44,7 @@ static qn_status types_cast(const qn_node *node, uint32_t n_in,
         out[0] = dtype_named(to->s.s);
         if (!qn_dtypes_has(node->op->types[0], out[0]))
             return qn_fail(err, QN_INVALID,
-                           "attribute to is \"%.40s\", no type that Cast knows "
+                           "attribute to is \"%.40s\", no type of the operator "
                            "at opset %d",
                            to->s.s, node->opset);
         return QN_OK;
@@ -53,10 +53,26 @@ static qn_status types_cast(const qn_node *node, uint32_t n_in,
                                                        : QN_NONE;
     if (!qn_dtypes_has(node->op->types[0], out[0]))
         return qn_fail(err, QN_INVALID,
-                       "attribute to is %lld (%s), no type that Cast knows at "
-                       "opset %d",
+                       "attribute to is %lld (%s), no type of the operator "
+                       "at opset %d",
                        (long long)to->i, qn_dtype_name(out[0]), node->opset);
     return QN_OK;
+}
+
+/* Complex numbers too, but no strings; both types have one width. */
+#define TYPES_BITS ((TYPES_25 | QN_TYPES_COMPLEX) & ~QN_BIT(STRING))
+
+static qn_status types_bits(const qn_node *node, uint32_t n_in,
+                            const qn_dtype *in, uint32_t n_out, qn_dtype *out,
+                            qn_error *err)
+{
+    qn_status st = types_cast(node, n_in, in, n_out, out, err);
+    if (st == QN_OK && qn_dtype_file_bits(in[0]) != qn_dtype_file_bits(out[0]))
+        return qn_fail(err, QN_TYPE,
+                       "%s has %u bits, %s has %u: expected types of one width",
+                       qn_dtype_name(in[0]), qn_dtype_file_bits(in[0]),
+                       qn_dtype_name(out[0]), qn_dtype_file_bits(out[0]));
+    return st;
 }
 
 static qn_status types_cast_like(const qn_node *node, uint32_t n_in,
@@ -107,6 +123,9 @@ static const qn_op rows[] = {
     CAST_LIKE(23, 23, TYPES_23),
     CAST_LIKE(24, 24, TYPES_24),
     CAST_LIKE(25, LAST, TYPES_25),
+    { .domain = "", .name = "BitCast", .since = 26, .until = LAST, .min_in = 1,
+      .max_in = 1, .min_out = 1, .max_out = 1, .flags = QN_OP_ELEMENTWISE,
+      .inplace = 1, .types = { TYPES_BITS }, .out_types = types_bits },
 };
 
 QN_OP_TABLE(qn_ops_cast, rows);

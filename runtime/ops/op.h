@@ -73,7 +73,7 @@ const qn_op *qn_op_find(const char *domain, const char *name, int opset,
                         bool *known);
 
 /* Highest opset of the ONNX domain that the tables cover. */
-enum { QN_OPSET_MAX = 24 };
+enum { QN_OPSET_MAX = 28 };
 
 /* ---- shared rules ---- */
 
