@@ -152,7 +152,7 @@ install: $(QUERN) ## into DESTDIR/PREFIX
 	install -D -m 755 $(QUERN) $(DESTDIR)$(PREFIX)/bin/quern
 
 clean: ## remove what was built
-	rm -rf build build-asan build-tsan build-fuzz
+	rm -rf build build-clang build-asan build-tsan build-fuzz
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' \

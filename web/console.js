@@ -111,7 +111,9 @@ async function showModels() {
   if (!body.models.length)
     $("models").append(element("p", { class: "quiet" }, "The repository is empty."));
   if (!selected) {
-    const first = body.models.find((m) => m.versions.some((v) => v.state === "READY"));
+    const wanted = decodeURIComponent(location.hash.slice(1));
+    const ready = body.models.filter((m) => m.versions.some((v) => v.state === "READY"));
+    const first = ready.find((m) => m.id === wanted) || ready[0];
     if (first)
       await select(first.id);
   }
@@ -167,13 +169,14 @@ async function showMemory(id) {
   $("plan-text").textContent =
     `${bytes(total)} for inputs of ${JSON.stringify(plan.input_shapes)}: the arena is ` +
     `${ratio} of its lower bound and would be ${bytes(plan.no_reuse_bytes)} without ` +
-    `reuse. ${plan.launches} launches; ${plan.more_requests_fit.toLocaleString("en")} ` +
+    `reuse. ${plan.launches} launch${plan.launches === 1 ? "" : "es"}; ${plan.more_requests_fit.toLocaleString("en")} ` +
     `more such requests fit the budget now.`;
 }
 
 async function select(id) {
   selected = id;
   lastModels = "";
+  history.replaceState(null, "", `#${encodeURIComponent(id)}`);
   const [{ status, body }] = await Promise.all([get(pathOf(id)), showModels()]);
   $("try").hidden = false;
   $("answer").hidden = true;
@@ -286,8 +289,12 @@ function showOutputs(body) {
     where.append(element("h3", {}, element("code", {}, output.name),
       ` ${output.datatype} [${output.shape.join(", ")}]`));
     const picture = chart(output);
+    const values = flatten([output.data]);
     if (picture)
       where.append(picture);
+    else
+      where.append(element("p", {}, values.slice(0, 16).join(", ") +
+        (values.length > 16 ? `, … (${values.length} values)` : "")));
   }
 }
 
