@@ -17,50 +17,51 @@ typedef struct arg_job {
     int64_t *y;
     int64_t outer, n, inner;
     bool min, last;
-    void (*fn)(const struct arg_job *j, int64_t outer, int64_t from, int64_t cols);
+    void (*fn)(const struct arg_job *j, int64_t outer, int64_t from,
+               int64_t cols);
     const qn_span_table *span;
 } arg_job;
 
 /* better: v replaces best. The comparison `test` is > or >=. */
-#define SCAN(LOAD, ISNAN, test)                                                \
-    for (int64_t i = 1; i < j->n; i++) {                                       \
-        const T *row = x + i * j->inner;                                       \
-        for (int64_t c = 0; c < cols; c++) {                                   \
-            const A v = LOAD(row[c]);                                          \
-            const int better =                                                 \
-                (v test best[c]) | (ISNAN(v) & (j->last | !ISNAN(best[c])));   \
-            best[c] = better ? v : best[c];                                    \
-            at[c] = better ? i : at[c];                                        \
-        }                                                                      \
+#define SCAN(LOAD, ISNAN, test)                                              \
+    for (int64_t i = 1; i < j->n; i++) {                                     \
+        const T *row = x + i * j->inner;                                     \
+        for (int64_t c = 0; c < cols; c++) {                                 \
+            const A v = LOAD(row[c]);                                        \
+            const int better =                                               \
+                (v test best[c]) | (ISNAN(v) & (j->last | !ISNAN(best[c]))); \
+            best[c] = better ? v : best[c];                                  \
+            at[c] = better ? i : at[c];                                      \
+        }                                                                    \
     }
 
 #define IS_NAN(v) ((v) != (v))
-#define NEVER(v) 0
-#define SAME(v) (v)
+#define NEVER(v)  0
+#define SAME(v)   (v)
 
-#define DEFINE_ARG(name, ELEMENT, WIDE, LOAD, ISNAN)                           \
-    static void name(const arg_job *j, int64_t outer, int64_t from,            \
-                     int64_t cols)                                             \
-    {                                                                          \
-        typedef ELEMENT T;                                                     \
-        typedef WIDE A;                                                        \
-        const T *x = (const T *)j->x + outer * j->n * j->inner + from;         \
-        A best[COLS];                                                          \
-        int64_t at[COLS];                                                      \
-        for (int64_t c = 0; c < cols; c++) {                                   \
-            best[c] = LOAD(x[c]);                                              \
-            at[c] = 0;                                                         \
-        }                                                                      \
-        if (j->min && j->last)                                                 \
-            SCAN(LOAD, ISNAN, <=)                                              \
-        else if (j->min)                                                       \
-            SCAN(LOAD, ISNAN, <)                                               \
-        else if (j->last)                                                      \
-            SCAN(LOAD, ISNAN, >=)                                              \
-        else                                                                   \
-            SCAN(LOAD, ISNAN, >)                                               \
-        for (int64_t c = 0; c < cols; c++)                                     \
-            j->y[outer * j->inner + from + c] = at[c];                         \
+#define DEFINE_ARG(name, ELEMENT, WIDE, LOAD, ISNAN)                   \
+    static void name(const arg_job *j, int64_t outer, int64_t from,    \
+                     int64_t cols)                                     \
+    {                                                                  \
+        typedef ELEMENT T;                                             \
+        typedef WIDE A;                                                \
+        const T *x = (const T *)j->x + outer * j->n * j->inner + from; \
+        A best[COLS];                                                  \
+        int64_t at[COLS];                                              \
+        for (int64_t c = 0; c < cols; c++) {                           \
+            best[c] = LOAD(x[c]);                                      \
+            at[c] = 0;                                                 \
+        }                                                              \
+        if (j->min && j->last)                                         \
+            SCAN(LOAD, ISNAN, <=)                                      \
+        else if (j->min)                                               \
+            SCAN(LOAD, ISNAN, <)                                       \
+        else if (j->last)                                              \
+            SCAN(LOAD, ISNAN, >=)                                      \
+        else                                                           \
+            SCAN(LOAD, ISNAN, >)                                       \
+        for (int64_t c = 0; c < cols; c++)                             \
+            j->y[outer * j->inner + from + c] = at[c];                 \
     }
 
 DEFINE_ARG(arg_f32, float, float, SAME, IS_NAN)
@@ -108,20 +109,23 @@ static qn_status arg_launch(const qn_launch *k)
 {
     static void (*const by_type[QN_DTYPE_COUNT])(const arg_job *, int64_t,
                                                  int64_t, int64_t) = {
-        [QN_F32] = arg_f32, [QN_F64] = arg_f64, [QN_F16] = arg_f16,
-        [QN_BF16] = arg_bf16, [QN_I8] = arg_i8, [QN_I16] = arg_i16,
-        [QN_I32] = arg_i32, [QN_I64] = arg_i64, [QN_U8] = arg_u8,
-        [QN_U16] = arg_u16, [QN_U32] = arg_u32, [QN_U64] = arg_u64,
+        [QN_F32] = arg_f32,   [QN_F64] = arg_f64, [QN_F16] = arg_f16,
+        [QN_BF16] = arg_bf16, [QN_I8] = arg_i8,   [QN_I16] = arg_i16,
+        [QN_I32] = arg_i32,   [QN_I64] = arg_i64, [QN_U8] = arg_u8,
+        [QN_U16] = arg_u16,   [QN_U32] = arg_u32, [QN_U64] = arg_u64,
     };
     const qn_shape *s = &k->in[0].shape;
     int axis;
     qn_status st = qn_arg_axis(k->node, s, &axis, k->err);
     if (st != QN_OK)
         return st;
-    arg_job j = { .x = k->in[0].data, .y = k->out[0].data,
-                  .min = k->node->op_name[3] == 'M' && k->node->op_name[4] == 'i',
+    arg_job j = { .x = k->in[0].data,
+                  .y = k->out[0].data,
+                  .min =
+                      k->node->op_name[3] == 'M' && k->node->op_name[4] == 'i',
                   .last = qn_node_int(k->node, "select_last_index", 0) != 0,
-                  .fn = by_type[k->in[0].dtype], .span = qn_span_pick() };
+                  .fn = by_type[k->in[0].dtype],
+                  .span = qn_span_pick() };
     j.outer = qn_shape_product(s, 0, axis);
     j.n = s->rank ? s->dims[axis] : 1;
     j.inner = s->rank ? qn_shape_product(s, axis + 1, s->rank) : 1;
@@ -132,15 +136,18 @@ static qn_status arg_launch(const qn_launch *k)
                     float_rows_piece, &j);
         return QN_OK;
     }
-    qn_parallel(k->team, j.outer * ((j.inner + COLS - 1) / COLS),
-                qn_grain(10 + (double)j.n * (double)(j.inner < COLS ? j.inner : COLS)),
-                arg_piece, &j);
+    qn_parallel(
+        k->team, j.outer * ((j.inner + COLS - 1) / COLS),
+        qn_grain(10 + (double)j.n * (double)(j.inner < COLS ? j.inner : COLS)),
+        arg_piece, &j);
     return QN_OK;
 }
 
-#define ROW(op)                                                                \
-    { .domain = "", .name = op, .since = 1, .until = QN_OPSET_MAX,             \
-      .launch = arg_launch }
+#define ROW(op)                                                      \
+    {                                                                \
+        .domain = "", .name = op, .since = 1, .until = QN_OPSET_MAX, \
+        .launch = arg_launch                                         \
+    }
 
 static const qn_kernel kernels[] = { ROW("ArgMax"), ROW("ArgMin") };
 

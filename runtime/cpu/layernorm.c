@@ -45,7 +45,8 @@ static void float_piece(void *arg, int64_t begin, int64_t end, int thread)
         const float *x = (const float *)j->x->data + row * j->n;
         float *y = (float *)j->y->data + row * j->n;
         double mean = j->rms ? 0 : j->span->sum(x, j->n) / n;
-        double inv = 1 / sqrt(j->span->sum_sq(x, j->n, (float)mean) / n + j->epsilon);
+        double inv =
+            1 / sqrt(j->span->sum_sq(x, j->n, (float)mean) / n + j->epsilon);
         j->norm->layer(y, x, j->n, (float)mean, (float)inv, scale, bias);
         write_stat(j->mean, row, mean);
         write_stat(j->inv, row, inv);
@@ -122,7 +123,7 @@ static bool is_row(const qn_tensor *t, const qn_shape *x, int axis)
 static qn_tensor *optional(const qn_launch *k, uint32_t i)
 {
     return i < k->n_out && qn_present(&k->out[i]) && k->out[i].data ? &k->out[i]
-                                                                   : NULL;
+                                                                    : NULL;
 }
 
 static qn_status layer_launch(const qn_launch *k)
@@ -130,27 +131,38 @@ static qn_status layer_launch(const qn_launch *k)
     const qn_shape *s = &k->in[0].shape;
     int64_t given = qn_node_int(k->node, "axis", -1);
     int axis = (int)(given < 0 ? given + s->rank : given);
-    layer_job j = { .x = &k->in[0], .scale = &k->in[1], .y = &k->out[0],
+    layer_job j = { .x = &k->in[0],
+                    .scale = &k->in[1],
+                    .y = &k->out[0],
                     .rms = k->node->op_name[0] == 'R',
                     .epsilon = (double)qn_node_float(k->node, "epsilon", 1e-5f),
-                    .mean = optional(k, 1), .inv = optional(k, 2),
-                    .span = qn_span_pick(), .norm = qn_norm_pick() };
+                    .mean = optional(k, 1),
+                    .inv = optional(k, 2),
+                    .span = qn_span_pick(),
+                    .norm = qn_norm_pick() };
     if (k->n_in > 2 && qn_present(&k->in[2]))
         j.bias = &k->in[2];
     j.rows = qn_shape_product(s, 0, axis);
     j.n = qn_shape_product(s, axis, s->rank);
     j.by_row = is_row(j.scale, s, axis) && is_row(j.bias, s, axis);
-    bool fast = j.by_row && k->in[0].dtype == QN_F32 && k->in[1].dtype == QN_F32;
+    bool fast =
+        j.by_row && k->in[0].dtype == QN_F32 && k->in[1].dtype == QN_F32;
     qn_parallel(k->team, j.rows, qn_grain(30 + (double)j.n * (fast ? 0.5 : 20)),
                 fast ? float_piece : plain_piece, &j);
     return QN_OK;
 }
 
 static const qn_kernel kernels[] = {
-    { .domain = "", .name = "LayerNormalization", .since = 1,
-      .until = QN_OPSET_MAX, .launch = layer_launch },
-    { .domain = "", .name = "RMSNormalization", .since = 1,
-      .until = QN_OPSET_MAX, .launch = layer_launch },
+    { .domain = "",
+      .name = "LayerNormalization",
+      .since = 1,
+      .until = QN_OPSET_MAX,
+      .launch = layer_launch },
+    { .domain = "",
+      .name = "RMSNormalization",
+      .since = 1,
+      .until = QN_OPSET_MAX,
+      .launch = layer_launch },
 };
 
 QN_KERNEL_TABLE(qn_cpu_layernorm, kernels);

@@ -33,7 +33,8 @@ static void lrn_columns_piece(void *arg, int64_t begin, int64_t end, int thread)
     (void)thread;
     for (int64_t item = begin; item < end; item++) {
         int64_t from = item % blocks * QN_SPAN_COLS;
-        int64_t cols = j->size - from < QN_SPAN_COLS ? j->size - from : QN_SPAN_COLS;
+        int64_t cols =
+            j->size - from < QN_SPAN_COLS ? j->size - from : QN_SPAN_COLS;
         int64_t at = item / blocks * j->channels * j->size + from;
         j->norm->lrn_columns((float *)j->y + at, (const float *)j->x + at,
                              j->channels, j->size, cols, &j->p);
@@ -64,14 +65,16 @@ static void lrn_plain_piece(void *arg, int64_t begin, int64_t end, int thread)
         for (int64_t c = 0; c < j->channels; c++) {
             double sum = 0;
             int64_t from = c > j->p.before ? c - j->p.before : 0;
-            for (int64_t r = from; r < j->channels && r <= c + j->p.after; r++) {
+            for (int64_t r = from; r < j->channels && r <= c + j->p.after;
+                 r++) {
                 double v = qn_load_f64(j->x, j->dtype, base + r * j->size);
                 sum += v * v;
             }
             double d = pow((double)j->p.bias + (double)j->p.alpha * sum,
                            (double)j->p.beta);
             int64_t at = base + c * j->size;
-            qn_store_f64(j->y, j->dtype, at, qn_load_f64(j->x, j->dtype, at) / d);
+            qn_store_f64(j->y, j->dtype, at,
+                         qn_load_f64(j->x, j->dtype, at) / d);
         }
     }
 }
@@ -101,14 +104,18 @@ static void clip_window(qn_lrn *p, int64_t channels)
 static qn_status lrn_launch(const qn_launch *k)
 {
     const qn_shape *s = &k->in[0].shape;
-    lrn_job j = { .x = k->in[0].data, .y = k->out[0].data,
-                  .dtype = k->in[0].dtype, .p = lrn_params(k->node),
-                  .scratch = k->workspace, .norm = qn_norm_pick() };
+    lrn_job j = { .x = k->in[0].data,
+                  .y = k->out[0].data,
+                  .dtype = k->in[0].dtype,
+                  .p = lrn_params(k->node),
+                  .scratch = k->workspace,
+                  .norm = qn_norm_pick() };
     if (lrn_nhwc(k->node, s)) {
         j.channels = s->dims[3];
         clip_window(&j.p, j.channels);
         qn_parallel(k->team, qn_shape_product(s, 0, 3),
-                    qn_grain(20 + (double)j.channels * 2), lrn_pixels_piece, &j);
+                    qn_grain(20 + (double)j.channels * 2), lrn_pixels_piece,
+                    &j);
         return QN_OK;
     }
     j.channels = s->dims[1];
@@ -120,8 +127,8 @@ static qn_status lrn_launch(const qn_launch *k)
                     qn_grain((double)j.channels * QN_SPAN_COLS * 1.5),
                     lrn_columns_piece, &j);
     else
-        qn_parallel(k->team, s->dims[0] * j.size, qn_grain((double)j.channels * 50),
-                    lrn_plain_piece, &j);
+        qn_parallel(k->team, s->dims[0] * j.size,
+                    qn_grain((double)j.channels * 50), lrn_plain_piece, &j);
     return QN_OK;
 }
 
@@ -199,7 +206,8 @@ static void axes_piece(void *arg, int64_t begin, int64_t end, int thread)
     const axes_job *j = arg;
     (void)thread;
     for (int64_t o = begin; o < end; o++) {
-        int64_t base = qn_reduce_offset(j->v.n_kept, j->v.kept, j->v.kept_stride, o);
+        int64_t base =
+            qn_reduce_offset(j->v.n_kept, j->v.kept, j->v.kept_stride, o);
         if (j->mvn)
             mvn_group(&j->v, base);
         else
@@ -230,9 +238,11 @@ static qn_status axes_launch(const qn_launch *k)
     return QN_OK;
 }
 
-#define ROW(op, fl, sup, prep, fn)                                             \
-    { .domain = "", .name = op, .since = 1, .until = QN_OPSET_MAX,             \
-      .flags = fl, .supports = sup, .prepare = prep, .launch = fn }
+#define ROW(op, fl, sup, prep, fn)                                   \
+    {                                                                \
+        .domain = "", .name = op, .since = 1, .until = QN_OPSET_MAX, \
+        .flags = fl, .supports = sup, .prepare = prep, .launch = fn  \
+    }
 
 static const qn_kernel kernels[] = {
     ROW("LRN", QN_KERNEL_NHWC, is_float, lrn_prepare, lrn_launch),

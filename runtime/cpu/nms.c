@@ -27,11 +27,11 @@ typedef struct nms_job {
     int64_t *out;        /* [batches x classes][most][3] */
     int64_t classes, n, most;
     bool center, filtered;
-    float iou, score; /* thresholds */
+    float iou, score;   /* thresholds */
     const float *given; /* [batches, n, 4] */
-    float *boxes;     /* [batches][FIELDS][n] */
-    int64_t *counts;  /* [batches x classes] */
-    char *scratch;    /* per thread: heap [n], kept boxes [FIELDS][n] */
+    float *boxes;       /* [batches][FIELDS][n] */
+    int64_t *counts;    /* [batches x classes] */
+    char *scratch;      /* per thread: heap [n], kept boxes [FIELDS][n] */
     const qn_nms_table *simd;
 } nms_job;
 
@@ -129,8 +129,8 @@ static void keep(const qn_boxes *from, int64_t i, qn_boxes *to, int64_t at)
 static void select_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
     const nms_job *j = arg;
-    uint64_t *heap = (uint64_t *)(void *)(j->scratch +
-                                          (size_t)thread * scratch_bytes(j->n));
+    uint64_t *heap =
+        (uint64_t *)(void *)(j->scratch + (size_t)thread * scratch_bytes(j->n));
     qn_boxes kept = view((float *)(heap + j->n), j->n);
     for (int64_t pair = begin; pair < end; pair++) {
         int64_t batch = pair / j->classes, count = 0;
@@ -175,15 +175,19 @@ static qn_status nms_launch(const qn_launch *k)
 {
     const qn_shape *s = &k->in[1].shape;
     int64_t batches = s->dims[0];
-    nms_job j = { .given = k->in[0].data, .scores = k->in[1].data,
-                  .out = k->out[0].data, .classes = s->dims[1], .n = s->dims[2],
+    nms_job j = { .given = k->in[0].data,
+                  .scores = k->in[1].data,
+                  .out = k->out[0].data,
+                  .classes = s->dims[1],
+                  .n = s->dims[2],
                   .center = qn_node_int(k->node, "center_point_box", 0) != 0,
-                  .iou = scalar(k, 3, 0), .score = scalar(k, 4, 0),
+                  .iou = scalar(k, 3, 0),
+                  .score = scalar(k, 4, 0),
                   .filtered = k->n_in > 4 && qn_present(&k->in[4]),
                   .simd = qn_nms_pick() };
     if (!(j.iou >= 0 && j.iou <= 1))
-        return qn_launch_fail(k, QN_RANGE, "iou_threshold is %g, expected 0 to 1",
-                              (double)j.iou);
+        return qn_launch_fail(
+            k, QN_RANGE, "iou_threshold is %g, expected 0 to 1", (double)j.iou);
     if (k->n_in > 2 && qn_present(&k->in[2]))
         j.most = *(const int64_t *)k->in[2].data;
     if (j.most > j.n)
@@ -212,14 +216,18 @@ static qn_status nms_prepare(qn_prepare *p, qn_error *err)
         !qn_mul_size((size_t)p->max_threads, scratch, &per_thread) ||
         !qn_add_size(counts, boxes + sizeof(float), &p->workspace) ||
         !qn_add_size(p->workspace, per_thread, &p->workspace))
-        return qn_fail(err, QN_TOO_LARGE, "%zu boxes in %zu batches are too many",
-                       n, batches);
+        return qn_fail(err, QN_TOO_LARGE,
+                       "%zu boxes in %zu batches are too many", n, batches);
     return QN_OK;
 }
 
 static const qn_kernel kernels[] = {
-    { .domain = "", .name = "NonMaxSuppression", .since = 1,
-      .until = QN_OPSET_MAX, .prepare = nms_prepare, .launch = nms_launch },
+    { .domain = "",
+      .name = "NonMaxSuppression",
+      .since = 1,
+      .until = QN_OPSET_MAX,
+      .prepare = nms_prepare,
+      .launch = nms_launch },
 };
 
 QN_KERNEL_TABLE(qn_cpu_nms, kernels);

@@ -10,9 +10,9 @@
  * channels and size. Variances are those of the population. Float tensors run
  * in float with sums as in simd/span.h, the other types in double.
  */
+#include "runtime/cpu/simd/norm.h"
 #include "runtime/cpu/element.h"
 #include "runtime/cpu/grain.h"
-#include "runtime/cpu/simd/norm.h"
 #include "runtime/cpu/simd/span.h"
 #include "runtime/cpu/tables.h"
 #include "runtime/ops/norm.h"
@@ -77,8 +77,8 @@ static double plane_deviation(const norm_job *j, int64_t image, int64_t c,
     return sum;
 }
 
-static void plane_affine(const norm_job *j, int64_t image, int64_t c, double mean,
-                         double a, double b)
+static void plane_affine(const norm_job *j, int64_t image, int64_t c,
+                         double mean, double a, double b)
 {
     int64_t at = plane_at(j, image, c), step = plane_step(j);
     if (j->dtype == QN_F32 && step == 1) {
@@ -116,7 +116,8 @@ static double batch_factor(const norm_job *j, int64_t c)
 }
 
 /* items: planes */
-static void batch_planes_piece(void *arg, int64_t begin, int64_t end, int thread)
+static void batch_planes_piece(void *arg, int64_t begin, int64_t end,
+                               int thread)
 {
     const norm_job *j = arg;
     (void)thread;
@@ -128,7 +129,8 @@ static void batch_planes_piece(void *arg, int64_t begin, int64_t end, int thread
 }
 
 /* items: pixels, all channels side by side */
-static void batch_pixels_piece(void *arg, int64_t begin, int64_t end, int thread)
+static void batch_pixels_piece(void *arg, int64_t begin, int64_t end,
+                               int thread)
 {
     const norm_job *j = arg;
     (void)thread;
@@ -142,7 +144,8 @@ static void batch_apply(norm_job *j, qn_team *team)
 {
     bool pixels = j->dtype == QN_F32 && (j->last || j->size == 1);
     if (!pixels) {
-        double ns = (double)j->size * (j->dtype == QN_F32 && !j->last ? 0.15 : 5);
+        double ns =
+            (double)j->size * (j->dtype == QN_F32 && !j->last ? 0.15 : 5);
         qn_parallel(team, j->batch * j->channels, qn_grain(10 + ns),
                     batch_planes_piece, j);
         return;
@@ -152,8 +155,8 @@ static void batch_apply(norm_job *j, qn_team *team)
         j->a[c] = (float)batch_factor(j, c);
         j->b[c] = (float)param(j->bias, c);
     }
-    qn_parallel(team, j->batch * j->size, qn_grain(5 + (double)j->channels * 0.2),
-                batch_pixels_piece, j);
+    qn_parallel(team, j->batch * j->size,
+                qn_grain(5 + (double)j->channels * 0.2), batch_pixels_piece, j);
 }
 
 static bool wanted(const qn_launch *k, uint32_t i)
@@ -168,10 +171,12 @@ static void running(const qn_launch *k, uint32_t out, uint32_t in,
     double momentum = (double)qn_node_float(k->node, "momentum", 0.9f);
     for (int64_t c = 0; wanted(k, out) && c < n; c++)
         qn_store_f64(k->out[out].data, k->out[out].dtype, c,
-                     param(&k->in[in], c) * momentum + batch[c] * (1 - momentum));
+                     param(&k->in[in], c) * momentum +
+                         batch[c] * (1 - momentum));
 }
 
-static void saved(const qn_launch *k, uint32_t out, const double *batch, int64_t n)
+static void saved(const qn_launch *k, uint32_t out, const double *batch,
+                  int64_t n)
 {
     for (int64_t c = 0; wanted(k, out) && c < n; c++)
         qn_store_f64(k->out[out].data, k->out[out].dtype, c, batch[c]);
@@ -180,13 +185,18 @@ static void saved(const qn_launch *k, uint32_t out, const double *batch, int64_t
 static norm_job job(const qn_launch *k)
 {
     const qn_shape *s = &k->in[0].shape;
-    norm_job j = { .x = k->in[0].data, .y = k->out[0].data,
-                   .dtype = k->in[0].dtype, .scale = &k->in[1],
-                   .bias = &k->in[2], .batch = s->dims[0],
+    norm_job j = { .x = k->in[0].data,
+                   .y = k->out[0].data,
+                   .dtype = k->in[0].dtype,
+                   .scale = &k->in[1],
+                   .bias = &k->in[2],
+                   .batch = s->dims[0],
                    .epsilon = (double)qn_node_float(k->node, "epsilon", 1e-5f),
                    .channels = s->rank > 1 ? s->dims[1] : 1,
-                   .size = qn_shape_product(s, 2, s->rank), .group = 1,
-                   .span = qn_span_pick(), .norm = qn_norm_pick() };
+                   .size = qn_shape_product(s, 2, s->rank),
+                   .group = 1,
+                   .span = qn_span_pick(),
+                   .norm = qn_norm_pick() };
     if (k->node->order == QN_ORDER_NHWC && s->rank == 4) {
         j.last = true;
         j.channels = s->dims[3];
@@ -209,8 +219,8 @@ static qn_status batch_launch(const qn_launch *k)
     j.b = j.a + j.channels;
     if (qn_batchnorm_trains(k->node)) {
         qn_parallel(k->team, j.channels,
-                    qn_grain((double)j.batch * (double)j.size), batch_stats_piece,
-                    &j);
+                    qn_grain((double)j.batch * (double)j.size),
+                    batch_stats_piece, &j);
         running(k, 1, 3, j.mean, j.channels);
         running(k, 2, 4, j.var, j.channels);
         saved(k, 3, j.mean, j.channels);
@@ -228,8 +238,8 @@ static qn_status batch_launch(const qn_launch *k)
 static qn_status batch_prepare(qn_prepare *p, qn_error *err)
 {
     (void)err;
-    p->workspace = (size_t)qn_count(&p->in[1]) *
-                   (2 * sizeof(double) + 3 * sizeof(float));
+    p->workspace =
+        (size_t)qn_count(&p->in[1]) * (2 * sizeof(double) + 3 * sizeof(float));
     return QN_OK;
 }
 
@@ -278,14 +288,17 @@ static qn_status group_launch(const qn_launch *k)
     if (!j.channels)
         return QN_OK;
     j.group = j.channels / groups;
-    double ns = (double)j.group * (double)j.size * (j.dtype == QN_F32 ? 0.4 : 10);
+    double ns =
+        (double)j.group * (double)j.size * (j.dtype == QN_F32 ? 0.4 : 10);
     qn_parallel(k->team, j.batch * groups, qn_grain(20 + ns), group_piece, &j);
     return QN_OK;
 }
 
-#define ROW(op, fl, sup, prep, fn)                                             \
-    { .domain = "", .name = op, .since = 1, .until = QN_OPSET_MAX,             \
-      .flags = fl, .supports = sup, .prepare = prep, .launch = fn }
+#define ROW(op, fl, sup, prep, fn)                                   \
+    {                                                                \
+        .domain = "", .name = op, .since = 1, .until = QN_OPSET_MAX, \
+        .flags = fl, .supports = sup, .prepare = prep, .launch = fn  \
+    }
 
 static const qn_kernel kernels[] = {
     ROW("BatchNormalization", QN_KERNEL_NHWC, is_spatial, batch_prepare,

@@ -11,12 +11,12 @@
  * Padding never takes part: -inf for a maximum that sees nothing else, 0 for a
  * mean. A window without any element gives index -1.
  */
+#include "runtime/ops/pool.h"
 #include "runtime/cpu/element.h"
 #include "runtime/cpu/grain.h"
 #include "runtime/cpu/simd/span.h"
 #include "runtime/cpu/simd/window.h"
 #include "runtime/cpu/tables.h"
-#include "runtime/ops/pool.h"
 
 #include <math.h>
 #include <string.h>
@@ -37,9 +37,9 @@ typedef struct pool_job {
     qn_dtype dtype;
     const void *x;
     void *y;
-    int64_t *indices;  /* NULL: not wanted */
+    int64_t *indices;    /* NULL: not wanted */
     const float *counts; /* [out W]: columns that a mean divides by */
-    float *scratch;    /* [threads][in W] */
+    float *scratch;      /* [threads][in W] */
     const qn_span_table *span;
     const qn_window_table *window;
 } pool_job;
@@ -170,8 +170,7 @@ static plain_window plain_one(const pool_job *j, const int64_t *o, int64_t base,
             w.value += v;
         else if (s->kind == POOL_LP)
             w.value += lp_term(v, s->p);
-        else if (w.index < 0 || v > w.value ||
-                 (isnan(v) && !isnan(w.value)))
+        else if (w.index < 0 || v > w.value || (isnan(v) && !isnan(w.value)))
             w.value = v, w.index = spatial_index(s, at);
         int i = g->n - 1;
         for (; i >= 0 && ++k[i] == to[i]; i--)
@@ -179,8 +178,9 @@ static plain_window plain_one(const pool_job *j, const int64_t *o, int64_t base,
         any = i >= 0;
     }
     if (s->kind == POOL_LP)
-        w.value = s->p == 2 ? sqrt(w.value) : s->p == 1 ? w.value
-                                                        : pow(w.value, 1 / s->p);
+        w.value = s->p == 2   ? sqrt(w.value)
+                  : s->p == 1 ? w.value
+                              : pow(w.value, 1 / s->p);
     for (int i = 0; s->kind == POOL_MEAN && i < g->n; i++)
         w.value /= (double)counted(s, i, o[i]);
     return w;
@@ -195,15 +195,17 @@ static void plain_piece(void *arg, int64_t begin, int64_t end, int thread)
     for (int64_t plane = begin; plane < end; plane++) {
         int64_t image = plane / s->channels, c = plane % s->channels;
         int64_t step = s->nhwc ? s->channels : 1;
-        int64_t in = s->nhwc ? image * s->in_size * step + c : plane * s->in_size;
-        int64_t out = s->nhwc ? image * s->out_size * step + c
-                              : plane * s->out_size;
+        int64_t in =
+            s->nhwc ? image * s->in_size * step + c : plane * s->in_size;
+        int64_t out =
+            s->nhwc ? image * s->out_size * step + c : plane * s->out_size;
         int64_t o[QN_MAX_RANK] = { 0 };
         for (int64_t n = 0; n < s->out_size; n++, out += step) {
             plain_window w = plain_one(j, o, in, step);
             qn_store_f64(j->y, j->dtype, out, w.value);
             if (j->indices)
-                j->indices[out] = w.index < 0 ? -1 : plane * s->in_size + w.index;
+                j->indices[out] =
+                    w.index < 0 ? -1 : plane * s->in_size + w.index;
             for (int i = s->g.n - 1; i >= 0 && ++o[i] == s->g.out[i]; i--)
                 o[i] = 0;
         }
@@ -237,7 +239,8 @@ static void whole_nhwc_piece(void *arg, int64_t begin, int64_t end, int thread)
     for (int64_t item = begin; item < end; item++) {
         int64_t image = item / blocks, c = item % blocks * QN_SPAN_COLS;
         int64_t cols = clamp(s->channels - c, 0, QN_SPAN_COLS);
-        const float *x = (const float *)j->x + image * s->in_size * s->channels + c;
+        const float *x =
+            (const float *)j->x + image * s->in_size * s->channels + c;
         float *y = (float *)j->y + image * s->channels + c;
         if (s->kind == POOL_MAX) {
             for (int64_t i = 0; i < cols; i++)
@@ -311,7 +314,8 @@ static void fold_columns(const pool_job *j, const float *row, float *out)
     for (int64_t i = 0; i < n; i++)
         out[i] = start;
     for (int64_t k = 0; row && k < g->kernel[2]; k++) {
-        int64_t first = k * g->dilation[2] - g->lo[2]; /* position for output 0 */
+        int64_t first =
+            k * g->dilation[2] - g->lo[2]; /* position for output 0 */
         int64_t from = clamp(ceil_div(-first, stride), 0, n);
         int64_t to = clamp(ceil_div(g->in[2] - first, stride), from, n);
         if (from == to)
@@ -338,9 +342,9 @@ static void rows_piece(void *arg, int64_t begin, int64_t end, int thread)
             for (int64_t oh = 0; oh < g->out[1]; oh++, y += g->out[2]) {
                 fold_columns(j, fold_rows(j, x, od, oh, scratch), y);
                 if (s->kind == POOL_MEAN)
-                    j->window->divide(y,
-                                      (float)(counted(s, 0, od) * counted(s, 1, oh)),
-                                      j->counts, g->out[2]);
+                    j->window->divide(
+                        y, (float)(counted(s, 0, od) * counted(s, 1, oh)),
+                        j->counts, g->out[2]);
             }
     }
 }
@@ -373,8 +377,9 @@ static void nhwc_piece(void *arg, int64_t begin, int64_t end, int thread)
             if (s->kind == POOL_MAX)
                 j->window->max_taps(y, p, h1 - h0, row, w1 - w0, col, channels);
             else
-                j->window->mean_taps(y, p, h1 - h0, row, w1 - w0, col, channels,
-                                     (float)(counted(s, 0, oh) * counted(s, 1, ow)));
+                j->window->mean_taps(
+                    y, p, h1 - h0, row, w1 - w0, col, channels,
+                    (float)(counted(s, 0, oh) * counted(s, 1, ow)));
         }
     }
 }
@@ -404,7 +409,8 @@ static void run_float(pool_job *j, pool_state *s, const qn_launch *k)
                         whole_nhwc_piece, j);
         else
             qn_parallel(k->team, s->batch * s->channels,
-                        qn_grain(10 + (double)s->in_size * 0.1), whole_piece, j);
+                        qn_grain(10 + (double)s->in_size * 0.1), whole_piece,
+                        j);
         return;
     }
     if (s->nhwc) {
@@ -419,9 +425,11 @@ static void run_float(pool_job *j, pool_state *s, const qn_launch *k)
     for (int64_t ow = 0; s->kind == POOL_MEAN && ow < g->out[2]; ow++)
         counts[ow] = (float)counted(s, 2, ow);
     j->counts = counts;
-    j->scratch = (float *)(void *)((char *)k->workspace + counts_bytes(g->out[2]));
+    j->scratch =
+        (float *)(void *)((char *)k->workspace + counts_bytes(g->out[2]));
     qn_parallel(k->team, s->batch * s->channels,
-                qn_grain((double)s->out_size * (double)window * 0.3), rows_piece, j);
+                qn_grain((double)s->out_size * (double)window * 0.3),
+                rows_piece, j);
 }
 
 static qn_status pool_launch(const qn_launch *k)
@@ -435,17 +443,20 @@ static qn_status pool_launch(const qn_launch *k)
             return st;
     }
     bool indices = k->n_out > 1 && qn_present(&k->out[1]);
-    pool_job j = { .s = &s, .dtype = k->in[0].dtype, .x = k->in[0].data,
+    pool_job j = { .s = &s,
+                   .dtype = k->in[0].dtype,
+                   .x = k->in[0].data,
                    .y = k->out[0].data,
                    .indices = indices ? k->out[1].data : NULL,
-                   .span = qn_span_pick(), .window = qn_window_pick() };
+                   .span = qn_span_pick(),
+                   .window = qn_window_pick() };
     bool fast = j.dtype == QN_F32 && !indices && s.kind != POOL_LP;
     if (fast && (covers_all(&s) || by_rows(&s) || s.nhwc)) {
         run_float(&j, &s, k);
         return QN_OK;
     }
-    qn_parallel(k->team, s.batch * s.channels, qn_grain((double)s.out_size * 50),
-                plain_piece, &j);
+    qn_parallel(k->team, s.batch * s.channels,
+                qn_grain((double)s.out_size * 50), plain_piece, &j);
     return QN_OK;
 }
 
@@ -459,16 +470,20 @@ static qn_status pool_prepare(qn_prepare *p, qn_error *err)
         return st;
     if (p->in[0].dtype == QN_F32 && by_rows(s)) {
         int w = s->g.n - 1;
-        p->workspace = counts_bytes(s->g.out[w]) +
-                       (size_t)p->max_threads * (size_t)s->g.in[w] * sizeof(float);
+        p->workspace = counts_bytes(s->g.out[w]) + (size_t)p->max_threads *
+                                                       (size_t)s->g.in[w] *
+                                                       sizeof(float);
     }
     p->state = s;
     return QN_OK;
 }
 
-#define ROW(op)                                                                \
-    { .domain = "", .name = op, .since = 1, .until = QN_OPSET_MAX,             \
-      .flags = QN_KERNEL_NHWC, .prepare = pool_prepare, .launch = pool_launch }
+#define ROW(op)                                                      \
+    {                                                                \
+        .domain = "", .name = op, .since = 1, .until = QN_OPSET_MAX, \
+        .flags = QN_KERNEL_NHWC, .prepare = pool_prepare,            \
+        .launch = pool_launch                                        \
+    }
 
 static const qn_kernel kernels[] = {
     ROW("MaxPool"),           ROW("AveragePool"),   ROW("LpPool"),

@@ -26,12 +26,11 @@ typedef struct reduce_job {
 static qn_reduce_kind kind_of(const char *op_name)
 {
     static const char *const names[] = {
-        [QN_REDUCE_SUM] = "Sum",       [QN_REDUCE_MEAN] = "Mean",
-        [QN_REDUCE_MAX] = "Max",       [QN_REDUCE_MIN] = "Min",
-        [QN_REDUCE_PROD] = "Prod",     [QN_REDUCE_L1] = "L1",
-        [QN_REDUCE_L2] = "L2",         [QN_REDUCE_SUM_SQUARE] = "SumSquare",
-        [QN_REDUCE_LOG_SUM] = "LogSum",
-        [QN_REDUCE_LOG_SUM_EXP] = "LogSumExp",
+        [QN_REDUCE_SUM] = "Sum",        [QN_REDUCE_MEAN] = "Mean",
+        [QN_REDUCE_MAX] = "Max",        [QN_REDUCE_MIN] = "Min",
+        [QN_REDUCE_PROD] = "Prod",      [QN_REDUCE_L1] = "L1",
+        [QN_REDUCE_L2] = "L2",          [QN_REDUCE_SUM_SQUARE] = "SumSquare",
+        [QN_REDUCE_LOG_SUM] = "LogSum", [QN_REDUCE_LOG_SUM_EXP] = "LogSumExp",
     };
     size_t i = 0;
     while (strcmp(op_name + strlen("Reduce"), names[i]))
@@ -138,13 +137,14 @@ static void spans_piece(void *arg, int64_t begin, int64_t end, int thread)
     int64_t n = v->folded[outer], strips = v->count / n;
     (void)thread;
     for (int64_t o = begin; o < end; o++) {
-        const float *x = (const float *)v->x +
-                         qn_reduce_offset(v->n_kept, v->kept, v->kept_stride, o);
+        const float *x =
+            (const float *)v->x +
+            qn_reduce_offset(v->n_kept, v->kept, v->kept_stride, o);
         double acc = 0;
         for (int64_t s = 0; s < strips; s++)
-            acc = span_fold(j, x + qn_reduce_offset(outer, v->folded,
-                                                    v->folded_stride, s),
-                            n, acc, s == 0);
+            acc = span_fold(
+                j, x + qn_reduce_offset(outer, v->folded, v->folded_stride, s),
+                n, acc, s == 0);
         if (v->kind == QN_REDUCE_LOG_SUM_EXP)
             acc = log_sum_exp(j, x, strips, n, acc);
         ((float *)v->y)[o] = (float)finish(v, acc);
@@ -153,7 +153,8 @@ static void spans_piece(void *arg, int64_t begin, int64_t end, int thread)
 
 /* ---- float, innermost axis kept ---- */
 
-static void rows_fold(const reduce_job *j, const float *x, int64_t cols, float *y)
+static void rows_fold(const reduce_job *j, const float *x, int64_t cols,
+                      float *y)
 {
     const qn_reduce_view *v = &j->v;
     int last = v->n_folded - 1;
@@ -163,7 +164,8 @@ static void rows_fold(const reduce_job *j, const float *x, int64_t cols, float *
     for (int64_t i = 0; (max || min) && i < cols; i++)
         y[i] = max ? -INFINITY : INFINITY;
     for (int64_t s = 0; s < v->count / rows; s++) {
-        const float *p = x + qn_reduce_offset(last, v->folded, v->folded_stride, s);
+        const float *p =
+            x + qn_reduce_offset(last, v->folded, v->folded_stride, s);
         if (max)
             j->span->max_rows(y, p, rows, stride, cols);
         else if (min)
@@ -190,10 +192,11 @@ static void rows_piece(void *arg, int64_t begin, int64_t end, int thread)
     (void)thread;
     for (int64_t item = begin; item < end; item++) {
         int64_t from = item % blocks * QN_SPAN_COLS;
-        int64_t cols = inner - from < QN_SPAN_COLS ? inner - from : QN_SPAN_COLS;
-        const float *x = (const float *)v->x + from +
-                         qn_reduce_offset(outer, v->kept, v->kept_stride,
-                                          item / blocks);
+        int64_t cols =
+            inner - from < QN_SPAN_COLS ? inner - from : QN_SPAN_COLS;
+        const float *x =
+            (const float *)v->x + from +
+            qn_reduce_offset(outer, v->kept, v->kept_stride, item / blocks);
         rows_fold(j, x, cols, (float *)v->y + item / blocks * inner + from);
     }
 }
@@ -220,7 +223,8 @@ static void run(reduce_job *j, qn_team *team)
         int64_t inner = v->kept[v->n_kept - 1];
         int64_t blocks = (inner + QN_SPAN_COLS - 1) / QN_SPAN_COLS;
         qn_parallel(team, v->outputs / inner * blocks,
-                    qn_grain((double)v->count * QN_SPAN_COLS * 0.1), rows_piece, j);
+                    qn_grain((double)v->count * QN_SPAN_COLS * 0.1), rows_piece,
+                    j);
     } else {
         qn_parallel(team, v->outputs, qn_grain(10 + (double)v->count * 2),
                     plain_piece, j);
@@ -241,7 +245,8 @@ static qn_status reduce_launch(const qn_launch *k)
     qn_reduce_split(&j.v, &k->in[0].shape, mask);
     if (j.v.outputs == 0)
         return QN_OK;
-    if (j.v.n_folded == 0 && j.v.kind <= QN_REDUCE_PROD) { /* one element each */
+    if (j.v.n_folded == 0 &&
+        j.v.kind <= QN_REDUCE_PROD) { /* one element each */
         memcpy(j.v.y, j.v.x, (size_t)j.v.outputs * qn_dtype_size(j.v.dtype));
         return QN_OK;
     }
@@ -249,15 +254,17 @@ static qn_status reduce_launch(const qn_launch *k)
     return QN_OK;
 }
 
-#define ROW(op)                                                                \
-    { .domain = "", .name = op, .since = 1, .until = QN_OPSET_MAX,             \
-      .launch = reduce_launch }
+#define ROW(op)                                                      \
+    {                                                                \
+        .domain = "", .name = op, .since = 1, .until = QN_OPSET_MAX, \
+        .launch = reduce_launch                                      \
+    }
 
 static const qn_kernel kernels[] = {
-    ROW("ReduceSum"),    ROW("ReduceMean"), ROW("ReduceMax"),
-    ROW("ReduceMin"),    ROW("ReduceProd"), ROW("ReduceL1"),
-    ROW("ReduceL2"),     ROW("ReduceSumSquare"),
-    ROW("ReduceLogSum"), ROW("ReduceLogSumExp"),
+    ROW("ReduceSum"),       ROW("ReduceMean"),      ROW("ReduceMax"),
+    ROW("ReduceMin"),       ROW("ReduceProd"),      ROW("ReduceL1"),
+    ROW("ReduceL2"),        ROW("ReduceSumSquare"), ROW("ReduceLogSum"),
+    ROW("ReduceLogSumExp"),
 };
 
 QN_KERNEL_TABLE(qn_cpu_reduce, kernels);

@@ -29,7 +29,7 @@ typedef struct topk_job {
     void *values;
     int64_t *indices;
     int64_t n, k, inner;
-    uint64_t flip; /* all ones: the largest are wanted */
+    uint64_t flip;     /* all ones: the largest are wanted */
     topk_entry *heaps; /* [threads][k] */
     void (*row)(const struct topk_job *j, int64_t row, topk_entry *heap);
 } topk_job;
@@ -40,7 +40,8 @@ static inline bool worse(topk_entry a, topk_entry b)
 }
 
 /* Put e where the root was; the worst of each subtree is on its top. */
-static inline void sift_down(topk_entry *heap, int64_t n, int64_t at, topk_entry e)
+static inline void sift_down(topk_entry *heap, int64_t n, int64_t at,
+                             topk_entry e)
 {
     for (int64_t child; (child = 2 * at + 1) < n; at = child) {
         if (child + 1 < n && worse(heap[child + 1], heap[child]))
@@ -78,32 +79,32 @@ static inline uint64_t key_f64(double v)
     return u >> 63 ? ~u : u | (uint64_t)1 << 63;
 }
 
-#define KEY_F16(v) key_f32(qn_f16_to_f32(v))
-#define KEY_BF16(v) key_f32(qn_bf16_to_f32(v))
-#define KEY_SIGNED(v) ((uint64_t)(int64_t)(v) ^ (uint64_t)1 << 63)
+#define KEY_F16(v)      key_f32(qn_f16_to_f32(v))
+#define KEY_BF16(v)     key_f32(qn_bf16_to_f32(v))
+#define KEY_SIGNED(v)   ((uint64_t)(int64_t)(v) ^ (uint64_t)1 << 63)
 #define KEY_UNSIGNED(v) ((uint64_t)(v))
 
-#define DEFINE_TOPK(name, T, KEY)                                              \
-    static void name(const topk_job *j, int64_t row, topk_entry *heap)         \
-    {                                                                          \
-        int64_t outer = row / j->inner, column = row % j->inner;               \
-        const T *x = (const T *)j->x + outer * j->n * j->inner + column;       \
-        T *values = (T *)j->values + outer * j->k * j->inner + column;         \
-        int64_t *indices = j->indices + outer * j->k * j->inner + column;      \
-        for (int64_t i = 0; i < j->k; i++)                                     \
-            heap[i] = (topk_entry){ KEY(x[i * j->inner]) ^ j->flip, i };       \
-        for (int64_t i = j->k / 2; i-- > 0;)                                   \
-            sift_down(heap, j->k, i, heap[i]);                                 \
-        for (int64_t i = j->k; i < j->n; i++) {                                \
-            uint64_t key = KEY(x[i * j->inner]) ^ j->flip;                     \
-            if (key < heap[0].key)                                             \
-                sift_down(heap, j->k, 0, (topk_entry){ key, i });              \
-        }                                                                      \
-        sort_heap(heap, j->k);                                                 \
-        for (int64_t i = 0; i < j->k; i++) {                                   \
-            values[i * j->inner] = x[heap[i].index * j->inner];                \
-            indices[i * j->inner] = heap[i].index;                             \
-        }                                                                      \
+#define DEFINE_TOPK(name, T, KEY)                                         \
+    static void name(const topk_job *j, int64_t row, topk_entry *heap)    \
+    {                                                                     \
+        int64_t outer = row / j->inner, column = row % j->inner;          \
+        const T *x = (const T *)j->x + outer * j->n * j->inner + column;  \
+        T *values = (T *)j->values + outer * j->k * j->inner + column;    \
+        int64_t *indices = j->indices + outer * j->k * j->inner + column; \
+        for (int64_t i = 0; i < j->k; i++)                                \
+            heap[i] = (topk_entry){ KEY(x[i * j->inner]) ^ j->flip, i };  \
+        for (int64_t i = j->k / 2; i-- > 0;)                              \
+            sift_down(heap, j->k, i, heap[i]);                            \
+        for (int64_t i = j->k; i < j->n; i++) {                           \
+            uint64_t key = KEY(x[i * j->inner]) ^ j->flip;                \
+            if (key < heap[0].key)                                        \
+                sift_down(heap, j->k, 0, (topk_entry){ key, i });         \
+        }                                                                 \
+        sort_heap(heap, j->k);                                            \
+        for (int64_t i = 0; i < j->k; i++) {                              \
+            values[i * j->inner] = x[heap[i].index * j->inner];           \
+            indices[i * j->inner] = heap[i].index;                        \
+        }                                                                 \
     }
 
 DEFINE_TOPK(topk_f32, float, key_f32)
@@ -131,23 +132,27 @@ static qn_status topk_launch(const qn_launch *k)
 {
     static void (*const by_type[QN_DTYPE_COUNT])(const topk_job *, int64_t,
                                                  topk_entry *) = {
-        [QN_F32] = topk_f32, [QN_F64] = topk_f64, [QN_F16] = topk_f16,
-        [QN_BF16] = topk_bf16, [QN_I8] = topk_i8, [QN_I16] = topk_i16,
-        [QN_I32] = topk_i32, [QN_I64] = topk_i64, [QN_U8] = topk_u8,
-        [QN_U16] = topk_u16, [QN_U32] = topk_u32, [QN_U64] = topk_u64,
+        [QN_F32] = topk_f32,   [QN_F64] = topk_f64, [QN_F16] = topk_f16,
+        [QN_BF16] = topk_bf16, [QN_I8] = topk_i8,   [QN_I16] = topk_i16,
+        [QN_I32] = topk_i32,   [QN_I64] = topk_i64, [QN_U8] = topk_u8,
+        [QN_U16] = topk_u16,   [QN_U32] = topk_u32, [QN_U64] = topk_u64,
     };
     const qn_shape *s = &k->in[0].shape;
     int64_t given = qn_node_int(k->node, "axis", -1);
     int axis = (int)(given < 0 ? given + s->rank : given);
-    topk_job j = { .x = k->in[0].data, .values = k->out[0].data,
-                   .indices = k->out[1].data, .n = s->dims[axis],
+    topk_job j = { .x = k->in[0].data,
+                   .values = k->out[0].data,
+                   .indices = k->out[1].data,
+                   .n = s->dims[axis],
                    .k = k->out[0].shape.dims[axis],
                    .inner = qn_shape_product(s, axis + 1, s->rank),
                    .flip = qn_node_int(k->node, "largest", 1) ? UINT64_MAX : 0,
-                   .heaps = k->workspace, .row = by_type[k->in[0].dtype] };
+                   .heaps = k->workspace,
+                   .row = by_type[k->in[0].dtype] };
     if (j.k)
         qn_parallel(k->team, qn_shape_product(s, 0, axis) * j.inner,
-                    qn_grain((double)j.n * 1.5 + (double)j.k * 20), topk_piece, &j);
+                    qn_grain((double)j.n * 1.5 + (double)j.k * 20), topk_piece,
+                    &j);
     return QN_OK;
 }
 
@@ -233,9 +238,16 @@ static qn_status nonzero_launch(const qn_launch *k)
 }
 
 static const qn_kernel kernels[] = {
-    { .domain = "", .name = "TopK", .since = 1, .until = QN_OPSET_MAX,
-      .prepare = topk_prepare, .launch = topk_launch },
-    { .domain = "", .name = "NonZero", .since = 1, .until = QN_OPSET_MAX,
+    { .domain = "",
+      .name = "TopK",
+      .since = 1,
+      .until = QN_OPSET_MAX,
+      .prepare = topk_prepare,
+      .launch = topk_launch },
+    { .domain = "",
+      .name = "NonZero",
+      .since = 1,
+      .until = QN_OPSET_MAX,
       .launch = nonzero_launch },
 };
 

@@ -31,8 +31,10 @@ typedef struct softmax_job {
 static softmax_job view(const qn_launch *k)
 {
     const qn_shape *s = &k->in[0].shape;
-    softmax_job j = { .x = k->in[0].data, .y = k->out[0].data,
-                      .dtype = k->in[0].dtype, .span = qn_span_pick(),
+    softmax_job j = { .x = k->in[0].data,
+                      .y = k->out[0].data,
+                      .dtype = k->in[0].dtype,
+                      .span = qn_span_pick(),
                       .soft = qn_softmax_pick(),
                       .log = k->node->op_name[0] == 'L' };
     bool flat = k->node->opset < 13;
@@ -71,15 +73,16 @@ static void columns_piece(void *arg, int64_t begin, int64_t end, int thread)
     (void)thread;
     for (int64_t item = begin; item < end; item++) {
         int64_t from = item % blocks * QN_SPAN_COLS;
-        int64_t cols = j->inner - from < QN_SPAN_COLS ? j->inner - from
-                                                      : QN_SPAN_COLS;
+        int64_t cols =
+            j->inner - from < QN_SPAN_COLS ? j->inner - from : QN_SPAN_COLS;
         int64_t at = item / blocks * j->n * j->inner + from;
         const float *x = (const float *)j->x + at;
         float max[QN_SPAN_COLS];
         for (int64_t i = 0; i < cols; i++)
             max[i] = -INFINITY;
         j->span->max_rows(max, x, j->n, j->inner, cols);
-        j->soft->columns((float *)j->y + at, x, j->n, j->inner, cols, max, j->log);
+        j->soft->columns((float *)j->y + at, x, j->n, j->inner, cols, max,
+                         j->log);
     }
 }
 
@@ -104,8 +107,8 @@ static void plain_piece(void *arg, int64_t begin, int64_t end, int thread)
         int64_t base = item / j->inner * j->n * j->inner + item % j->inner;
         if (!j->n)
             continue;
-        double max = qn_load_f64(j->x, j->dtype,
-                                 base + first_max(j, base) * j->inner);
+        double max =
+            qn_load_f64(j->x, j->dtype, base + first_max(j, base) * j->inner);
         double sum = 0;
         for (int64_t i = 0; i < j->n; i++)
             sum += exp(qn_load_f64(j->x, j->dtype, base + i * j->inner) - max);
@@ -113,7 +116,8 @@ static void plain_piece(void *arg, int64_t begin, int64_t end, int thread)
         for (int64_t i = 0; i < j->n; i++) {
             int64_t at = base + i * j->inner;
             double v = qn_load_f64(j->x, j->dtype, at) - max;
-            qn_store_f64(j->y, j->dtype, at, j->log ? v - log_sum : exp(v) / sum);
+            qn_store_f64(j->y, j->dtype, at,
+                         j->log ? v - log_sum : exp(v) / sum);
         }
     }
 }
@@ -137,12 +141,13 @@ static qn_status softmax_launch(const qn_launch *k)
         qn_parallel(k->team, j.outer * j.inner, qn_grain((double)j.n * 30),
                     plain_piece, &j);
     } else if (j.inner == 1) {
-        qn_parallel(k->team, j.outer, qn_grain(20 + (double)j.n * 0.8), rows_piece,
-                    &j);
+        qn_parallel(k->team, j.outer, qn_grain(20 + (double)j.n * 0.8),
+                    rows_piece, &j);
     } else {
         int64_t blocks = (j.inner + QN_SPAN_COLS - 1) / QN_SPAN_COLS;
         qn_parallel(k->team, j.outer * blocks,
-                    qn_grain((double)j.n * QN_SPAN_COLS * 0.8), columns_piece, &j);
+                    qn_grain((double)j.n * QN_SPAN_COLS * 0.8), columns_piece,
+                    &j);
     }
     return QN_OK;
 }
@@ -155,8 +160,11 @@ static qn_status hardmax_launch(const qn_launch *k)
     return QN_OK;
 }
 
-#define ROW(op, fn)                                                            \
-    { .domain = "", .name = op, .since = 1, .until = QN_OPSET_MAX, .launch = fn }
+#define ROW(op, fn)                                                  \
+    {                                                                \
+        .domain = "", .name = op, .since = 1, .until = QN_OPSET_MAX, \
+        .launch = fn                                                 \
+    }
 
 static const qn_kernel kernels[] = {
     ROW("Softmax", softmax_launch),

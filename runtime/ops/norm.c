@@ -78,7 +78,8 @@ static qn_status group_infer(const qn_infer *in, qn_error *err)
         return qn_fail(err, QN_SHAPE, "X is %s, expected [N, C, ...]",
                        qn_shape_text(s, text));
     if (groups < 1 || s->dims[1] % groups)
-        return qn_fail(err, QN_SHAPE, "%lld channels do not split into %lld groups",
+        return qn_fail(err, QN_SHAPE,
+                       "%lld channels do not split into %lld groups",
                        (long long)s->dims[1], (long long)groups);
     /* one pair per group until opset 20, one per channel since */
     int64_t want = in->node->opset < 21 ? groups : s->dims[1];
@@ -100,15 +101,17 @@ static qn_status check_broadcast(const qn_infer *in, uint32_t i, qn_error *err)
     if (st != QN_OK || qn_shape_equal(&both, shape))
         return st;
     char a[QN_SHAPE_TEXT], b[QN_SHAPE_TEXT];
-    return qn_fail(err, QN_SHAPE, "input %u is %s, which does not broadcast to %s",
-                   i, qn_shape_text(&in->in[i].shape, a), qn_shape_text(shape, b));
+    return qn_fail(err, QN_SHAPE,
+                   "input %u is %s, which does not broadcast to %s", i,
+                   qn_shape_text(&in->in[i].shape, a), qn_shape_text(shape, b));
 }
 
 static qn_status layer_infer(const qn_infer *in, qn_error *err)
 {
     const qn_shape *s = &in->in[0].shape;
     int axis;
-    qn_status st = qn_axis(qn_node_int(in->node, "axis", -1), s->rank, &axis, err);
+    qn_status st =
+        qn_axis(qn_node_int(in->node, "axis", -1), s->rank, &axis, err);
     for (uint32_t i = 1; st == QN_OK && i < 3; i++)
         st = check_broadcast(in, i, err);
     if (st != QN_OK)
@@ -126,7 +129,8 @@ static qn_status layer_types(const qn_node *node, uint32_t n_in,
                              qn_error *err)
 {
     (void)n_in, (void)err;
-    qn_dtype stash = qn_node_int(node, "stash_type", 1) == QN_BF16 ? QN_BF16 : QN_F32;
+    qn_dtype stash =
+        qn_node_int(node, "stash_type", 1) == QN_BF16 ? QN_BF16 : QN_F32;
     for (uint32_t k = 0; k < n_out; k++)
         out[k] = k ? stash : in[0];
     return QN_OK;
@@ -146,9 +150,10 @@ static qn_status stash_check(const qn_node *node, qn_error *err)
 {
     int64_t stash = qn_node_int(node, "stash_type", 1);
     if (stash != QN_F32 && stash != QN_BF16)
-        return qn_fail(err, QN_UNSUPPORTED,
-                       "stash_type is %lld, expected 1 (float) or 16 (bfloat16)",
-                       (long long)stash);
+        return qn_fail(
+            err, QN_UNSUPPORTED,
+            "stash_type is %lld, expected 1 (float) or 16 (bfloat16)",
+            (long long)stash);
     return QN_OK;
 }
 
@@ -185,8 +190,8 @@ static qn_status axis_infer(const qn_infer *in, qn_error *err)
 {
     int axis;
     in->out[0].shape = in->in[0].shape;
-    return qn_axis(qn_node_int(in->node, "axis", -1), in->in[0].shape.rank, &axis,
-                   err);
+    return qn_axis(qn_node_int(in->node, "axis", -1), in->in[0].shape.rank,
+                   &axis, err);
 }
 
 static qn_status mvn_infer(const qn_infer *in, qn_error *err)
@@ -206,39 +211,64 @@ static qn_status mvn_infer(const qn_infer *in, qn_error *err)
     return QN_OK;
 }
 
-#define BATCHNORM(from, to, outs, fl, ...)                                     \
-    { .domain = "", .name = "BatchNormalization", .since = from, .until = to,  \
-      .min_in = 5, .max_in = 5, .min_out = 1, .max_out = outs, .flags = fl,    \
-      .inplace = 1, .types = { __VA_ARGS__ }, .out_types = batchnorm_types,    \
-      .infer = batchnorm_infer }
-#define THREE(op, from, to, inpl, t, inf, chk)                                 \
-    { .domain = "", .name = op, .since = from, .until = to, .min_in = 3,       \
-      .max_in = 3, .min_out = 1, .max_out = 1, .flags = QN_OP_SAME_TYPE,       \
-      .inplace = inpl, .types = { t }, .check = chk, .infer = inf }
-#define ONE(op, from, to, inpl, t, inf, chk)                                   \
-    { .domain = "", .name = op, .since = from, .until = to, .min_in = 1,       \
-      .max_in = 1, .min_out = 1, .max_out = 1, .inplace = inpl,                \
-      .types = { t }, .check = chk, .infer = inf }
+#define BATCHNORM(from, to, outs, fl, ...)                                    \
+    {                                                                         \
+        .domain = "", .name = "BatchNormalization", .since = from,            \
+        .until = to, .min_in = 5, .max_in = 5, .min_out = 1, .max_out = outs, \
+        .flags = fl, .inplace = 1, .types = { __VA_ARGS__ },                  \
+        .out_types = batchnorm_types, .infer = batchnorm_infer                \
+    }
+#define THREE(op, from, to, inpl, t, inf, chk)                             \
+    {                                                                      \
+        .domain = "", .name = op, .since = from, .until = to, .min_in = 3, \
+        .max_in = 3, .min_out = 1, .max_out = 1, .flags = QN_OP_SAME_TYPE, \
+        .inplace = inpl, .types = { t }, .check = chk, .infer = inf        \
+    }
+#define ONE(op, from, to, inpl, t, inf, chk)                               \
+    {                                                                      \
+        .domain = "", .name = op, .since = from, .until = to, .min_in = 1, \
+        .max_in = 1, .min_out = 1, .max_out = 1, .inplace = inpl,          \
+        .types = { t }, .check = chk, .infer = inf                         \
+    }
 
 static const qn_op rows[] = {
     BATCHNORM(1, 13, 5, QN_OP_SAME_TYPE, QN_TYPES_IEEE),
     /* T for X, T1 for scale and B, T2 for mean and variance */
     BATCHNORM(14, QN_OPSET_MAX, 3, 0, QN_TYPES_FLOAT, QN_TYPES_FLOAT,
               QN_TYPES_FLOAT, QN_TYPES_FLOAT, QN_TYPES_FLOAT),
-    THREE("InstanceNormalization", 1, 21, 1, QN_TYPES_IEEE, instance_infer, NULL),
+    THREE("InstanceNormalization", 1, 21, 1, QN_TYPES_IEEE, instance_infer,
+          NULL),
     THREE("InstanceNormalization", 22, QN_OPSET_MAX, 1, QN_TYPES_FLOAT,
           instance_infer, NULL),
-    THREE("GroupNormalization", 18, QN_OPSET_MAX, 1, QN_TYPES_FLOAT, group_infer,
-          stash_check),
-    { .domain = "", .name = "LayerNormalization", .since = 1,
-      .until = QN_OPSET_MAX, .min_in = 2, .max_in = 3, .min_out = 1,
-      .max_out = 3, .flags = QN_OP_SAME_TYPE, .inplace = 1,
-      .types = { QN_TYPES_FLOAT }, .out_types = layer_types,
-      .check = stash_check, .infer = layer_infer },
-    { .domain = "", .name = "RMSNormalization", .since = 23,
-      .until = QN_OPSET_MAX, .min_in = 2, .max_in = 2, .min_out = 1,
-      .max_out = 1, .inplace = 1, .types = { QN_TYPES_FLOAT, QN_TYPES_FLOAT },
-      .out_types = rms_types, .check = stash_check, .infer = layer_infer },
+    THREE("GroupNormalization", 18, QN_OPSET_MAX, 1, QN_TYPES_FLOAT,
+          group_infer, stash_check),
+    { .domain = "",
+      .name = "LayerNormalization",
+      .since = 1,
+      .until = QN_OPSET_MAX,
+      .min_in = 2,
+      .max_in = 3,
+      .min_out = 1,
+      .max_out = 3,
+      .flags = QN_OP_SAME_TYPE,
+      .inplace = 1,
+      .types = { QN_TYPES_FLOAT },
+      .out_types = layer_types,
+      .check = stash_check,
+      .infer = layer_infer },
+    { .domain = "",
+      .name = "RMSNormalization",
+      .since = 23,
+      .until = QN_OPSET_MAX,
+      .min_in = 2,
+      .max_in = 2,
+      .min_out = 1,
+      .max_out = 1,
+      .inplace = 1,
+      .types = { QN_TYPES_FLOAT, QN_TYPES_FLOAT },
+      .out_types = rms_types,
+      .check = stash_check,
+      .infer = layer_infer },
     ONE("LRN", 1, 12, 0, QN_TYPES_IEEE, lrn_infer, lrn_check),
     ONE("LRN", 13, QN_OPSET_MAX, 0, QN_TYPES_FLOAT, lrn_infer, lrn_check),
     ONE("LpNormalization", 1, 21, 1, QN_TYPES_IEEE, axis_infer, lp_check),

@@ -26,10 +26,9 @@ static qn_status check_list(const qn_node *node, const char *name, int64_t low,
     const int64_t *v = qn_node_ints(node, name, &n);
     for (size_t i = 0; i < n; i++)
         if (v[i] < low || v[i] > SIZE_LIMIT)
-            return qn_fail(err, QN_RANGE,
-                           "%s[%zu] is %lld, expected %lld to %lld", name, i,
-                           (long long)v[i], (long long)low,
-                           (long long)SIZE_LIMIT);
+            return qn_fail(
+                err, QN_RANGE, "%s[%zu] is %lld, expected %lld to %lld", name,
+                i, (long long)v[i], (long long)low, (long long)SIZE_LIMIT);
     return QN_OK;
 }
 
@@ -38,9 +37,10 @@ static qn_status pool_check(const qn_node *node, qn_error *err)
     static const struct {
         const char *name;
         int64_t low;
-    } lists[] = {
-        { "kernel_shape", 1 }, { "strides", 1 }, { "dilations", 1 }, { "pads", 0 }
-    };
+    } lists[] = { { "kernel_shape", 1 },
+                  { "strides", 1 },
+                  { "dilations", 1 },
+                  { "pads", 0 } };
     static const char *const pads[] = { "NOTSET", "SAME_UPPER", "SAME_LOWER",
                                         "VALID" };
     const char *pad = qn_node_string(node, "auto_pad", "NOTSET");
@@ -89,8 +89,8 @@ static qn_status read_pads(const qn_node *node, qn_pool_geometry *g,
     size_t len;
     const int64_t *v = qn_node_ints(node, "pads", &len);
     if (len && len != 2 * (size_t)g->n)
-        return qn_fail(err, QN_SHAPE, "pads has %zu numbers for %d spatial axes",
-                       len, g->n);
+        return qn_fail(err, QN_SHAPE,
+                       "pads has %zu numbers for %d spatial axes", len, g->n);
     for (int i = 0; i < g->n; i++) {
         g->lo[i] = len ? v[i] : 0;
         g->hi[i] = len ? v[i + g->n] : 0;
@@ -108,7 +108,8 @@ static void same_axis(qn_pool_geometry *g, int i, bool lower)
 {
     int64_t span = (g->kernel[i] - 1) * g->dilation[i] + 1;
     g->out[i] = ceil_div(g->in[i], g->stride[i]);
-    int64_t pad = g->out[i] ? (g->out[i] - 1) * g->stride[i] + span - g->in[i] : 0;
+    int64_t pad =
+        g->out[i] ? (g->out[i] - 1) * g->stride[i] + span - g->in[i] : 0;
     if (pad < 0)
         pad = 0;
     g->lo[i] = lower ? pad - pad / 2 : pad / 2;
@@ -122,17 +123,19 @@ static qn_status explicit_axis(qn_pool_geometry *g, int i, bool ceil_mode,
     int64_t room = g->in[i] + g->lo[i] + g->hi[i] - span;
     if (ceil_mode) {
         g->out[i] = ceil_div(room, g->stride[i]) + 1;
-        if (g->out[i] > 0 && (g->out[i] - 1) * g->stride[i] >= g->in[i] + g->lo[i])
+        if (g->out[i] > 0 &&
+            (g->out[i] - 1) * g->stride[i] >= g->in[i] + g->lo[i])
             g->out[i]--;
     } else {
         g->out[i] = room < 0 ? 0 : room / g->stride[i] + 1;
     }
     if (g->out[i] < 1)
-        return qn_fail(err, QN_SHAPE,
-                       "spatial axis %d: a window of %lld does not fit into %lld "
-                       "elements with pads %lld and %lld",
-                       i, (long long)span, (long long)g->in[i],
-                       (long long)g->lo[i], (long long)g->hi[i]);
+        return qn_fail(
+            err, QN_SHAPE,
+            "spatial axis %d: a window of %lld does not fit into %lld "
+            "elements with pads %lld and %lld",
+            i, (long long)span, (long long)g->in[i], (long long)g->lo[i],
+            (long long)g->hi[i]);
     return QN_OK;
 }
 
@@ -196,10 +199,12 @@ static qn_status pool_infer(const qn_infer *in, qn_error *err)
     return QN_OK;
 }
 
-#define ROW(op, from, to, outs, t, chk)                                        \
-    { .domain = "", .name = op, .since = from, .until = to, .min_in = 1,       \
-      .max_in = 1, .min_out = 1, .max_out = outs, .types = { t },              \
-      .out_types = qn_types_same_i64, .check = chk, .infer = pool_infer }
+#define ROW(op, from, to, outs, t, chk)                                    \
+    {                                                                      \
+        .domain = "", .name = op, .since = from, .until = to, .min_in = 1, \
+        .max_in = 1, .min_out = 1, .max_out = outs, .types = { t },        \
+        .out_types = qn_types_same_i64, .check = chk, .infer = pool_infer  \
+    }
 
 #define BYTES (QN_BIT(I8) | QN_BIT(U8))
 

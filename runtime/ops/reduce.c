@@ -86,42 +86,50 @@ static qn_status arg_infer(const qn_infer *in, qn_error *err)
     qn_status st = qn_arg_axis(in->node, s, &axis, err);
     if (st != QN_OK)
         return st;
-    qn_shape out = reduced(s, 1u << axis,
-                           qn_node_int(in->node, "keepdims", 1) != 0);
-    if (s->rank && s->dims[axis] == 0 && (!qn_shape_count(&out, &count) || count))
+    qn_shape out =
+        reduced(s, 1u << axis, qn_node_int(in->node, "keepdims", 1) != 0);
+    if (s->rank && s->dims[axis] == 0 &&
+        (!qn_shape_count(&out, &count) || count))
         return qn_fail(err, QN_SHAPE, "axis %d has no elements to choose from",
                        axis);
     in->out[0].shape = out;
     return QN_OK;
 }
 
-#define WIDE (QN_TYPES_IEEE | QN_BIT(I32) | QN_BIT(I64) | QN_BIT(U32) | QN_BIT(U64))
+#define WIDE \
+    (QN_TYPES_IEEE | QN_BIT(I32) | QN_BIT(I64) | QN_BIT(U32) | QN_BIT(U64))
 #define WIDE13 (WIDE | QN_BIT(BF16))
-#define BYTES (QN_BIT(I8) | QN_BIT(U8))
+#define BYTES  (QN_BIT(I8) | QN_BIT(U8))
 
 /* axes is an attribute */
-#define ATTR(op, from, to, t)                                                  \
-    { .domain = "", .name = op, .since = from, .until = to, .min_in = 1,       \
-      .max_in = 1, .min_out = 1, .max_out = 1, .types = { t },                 \
-      .infer = reduce_infer }
+#define ATTR(op, from, to, t)                                              \
+    {                                                                      \
+        .domain = "", .name = op, .since = from, .until = to, .min_in = 1, \
+        .max_in = 1, .min_out = 1, .max_out = 1, .types = { t },           \
+        .infer = reduce_infer                                              \
+    }
 /* axes is input 1 */
-#define INPUT(op, from, to, t)                                                 \
-    { .domain = "", .name = op, .since = from, .until = to, .min_in = 1,       \
-      .max_in = 2, .min_out = 1, .max_out = 1, .value_in = 1u << 1,            \
-      .types = { t, QN_BIT(I64) }, .infer = reduce_infer }
-#define WIDE_OP(op)                                                            \
-    ATTR(op, 1, 12, WIDE), ATTR(op, 13, 17, WIDE13),                           \
+#define INPUT(op, from, to, t)                                             \
+    {                                                                      \
+        .domain = "", .name = op, .since = from, .until = to, .min_in = 1, \
+        .max_in = 2, .min_out = 1, .max_out = 1, .value_in = 1u << 1,      \
+        .types = { t, QN_BIT(I64) }, .infer = reduce_infer                 \
+    }
+#define WIDE_OP(op)                                  \
+    ATTR(op, 1, 12, WIDE), ATTR(op, 13, 17, WIDE13), \
         INPUT(op, 18, QN_OPSET_MAX, WIDE13)
-#define ORDER_OP(op)                                                           \
-    ATTR(op, 1, 11, WIDE), ATTR(op, 12, 12, WIDE | BYTES),                     \
-        ATTR(op, 13, 17, WIDE13 | BYTES), INPUT(op, 18, 19, WIDE13 | BYTES),   \
+#define ORDER_OP(op)                                                         \
+    ATTR(op, 1, 11, WIDE), ATTR(op, 12, 12, WIDE | BYTES),                   \
+        ATTR(op, 13, 17, WIDE13 | BYTES), INPUT(op, 18, 19, WIDE13 | BYTES), \
         INPUT(op, 20, QN_OPSET_MAX, WIDE13 | BYTES | QN_BIT(BOOL))
-#define ARG_ROW(op, from, to, t)                                               \
-    { .domain = "", .name = op, .since = from, .until = to, .min_in = 1,       \
-      .max_in = 1, .min_out = 1, .max_out = 1, .types = { t },                 \
-      .out_types = qn_types_i64, .infer = arg_infer }
-#define ARG_OP(op)                                                             \
-    ARG_ROW(op, 1, 12, QN_TYPES_IEEE | QN_TYPES_INT),                          \
+#define ARG_ROW(op, from, to, t)                                           \
+    {                                                                      \
+        .domain = "", .name = op, .since = from, .until = to, .min_in = 1, \
+        .max_in = 1, .min_out = 1, .max_out = 1, .types = { t },           \
+        .out_types = qn_types_i64, .infer = arg_infer                      \
+    }
+#define ARG_OP(op)                                    \
+    ARG_ROW(op, 1, 12, QN_TYPES_IEEE | QN_TYPES_INT), \
         ARG_ROW(op, 13, QN_OPSET_MAX, QN_TYPES_FLOAT | QN_TYPES_INT)
 
 static const qn_op rows[] = {

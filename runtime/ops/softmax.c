@@ -13,7 +13,8 @@ static qn_status softmax_infer(const qn_infer *in, qn_error *err)
     int64_t axis = qn_node_int(in->node, "axis", flat ? 1 : -1);
     int at;
     /* The split may lie behind the last axis: rows of one element. */
-    if (!(flat && axis == s->rank) && !(s->rank == 0 && (axis == 0 || axis == -1))) {
+    if (!(flat && axis == s->rank) &&
+        !(s->rank == 0 && (axis == 0 || axis == -1))) {
         qn_status st = qn_axis(axis, s->rank, &at, err);
         if (st != QN_OK)
             return st;
@@ -23,9 +24,11 @@ static qn_status softmax_infer(const qn_infer *in, qn_error *err)
 }
 
 #define ROW(op, from, to, t)                                                   \
-    { .domain = "", .name = op, .since = from, .until = to, .min_in = 1,       \
-      .max_in = 1, .min_out = 1, .max_out = 1, .inplace = 1, .types = { t },   \
-      .infer = softmax_infer }
+    {                                                                          \
+        .domain = "", .name = op, .since = from, .until = to, .min_in = 1,     \
+        .max_in = 1, .min_out = 1, .max_out = 1, .inplace = 1, .types = { t }, \
+        .infer = softmax_infer                                                 \
+    }
 
 static const qn_op rows[] = {
     ROW("Softmax", 1, 12, QN_TYPES_IEEE),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pieces of float normalisations. y and x may be the same memory but for lrn_*. */
+/* Pieces of float normalisations. y and x may be the same memory but for lrn_*.
+ */
 #ifndef QN_CPU_SIMD_NORM_H
 #define QN_CPU_SIMD_NORM_H
 
@@ -29,8 +30,8 @@ typedef struct qn_norm_table {
                         int64_t stride, int64_t cols, const qn_lrn *p);
     /* Channels side by side; squares[channels + before + after] is scratch
      * whose first `before` and last `after` elements are 0. */
-    void (*lrn_pixel)(float *y, const float *x, int64_t channels, float *squares,
-                      const qn_lrn *p);
+    void (*lrn_pixel)(float *y, const float *x, int64_t channels,
+                      float *squares, const qn_lrn *p);
 } qn_norm_table;
 
 QN_ISA_TABLES(qn_norm_table, qn_norm);

@@ -15,40 +15,40 @@ enum { SHORT = 16, ROW_BLOCK = 16 };
 #define MORE(x, acc) ((((x) > (acc)) | ((x) != (x))) ? (x) : (acc))
 #define LESS(x, acc) ((((x) < (acc)) | ((x) != (x))) ? (x) : (acc))
 
-#define DEFINE_SUM(name, TERM)                                                 \
-    static inline float name##_block(const float *x, int64_t n, float shift)   \
-    {                                                                          \
-        float a[LANES] = { 0 };                                                \
-        int64_t i = 0;                                                         \
-        (void)shift;                                                           \
-        for (; i + LANES <= n; i += LANES)                                     \
-            for (int l = 0; l < LANES; l++)                                    \
-                a[l] += TERM(x[i + l]);                                        \
-        for (int l = 0; i + l < n; l++)                                        \
-            a[l] += TERM(x[i + l]);                                            \
-        for (int w = LANES / 2; w; w /= 2)                                     \
-            for (int l = 0; l < w; l++)                                        \
-                a[l] += a[l + w];                                              \
-        return a[0];                                                           \
-    }                                                                          \
-    static inline double name##_all(const float *x, int64_t n, float shift)    \
-    {                                                                          \
-        double total = 0;                                                      \
-        (void)shift;                                                           \
-        if (n < SHORT) {                                                       \
-            for (int64_t i = 0; i < n; i++)                                    \
-                total += (double)TERM(x[i]);                                   \
-            return total;                                                      \
-        }                                                                      \
-        for (int64_t i = 0; i < n; i += QN_SUM_BLOCK)                          \
-            total += (double)name##_block(                                     \
-                x + i, n - i < QN_SUM_BLOCK ? n - i : QN_SUM_BLOCK, shift);    \
-        return total;                                                          \
+#define DEFINE_SUM(name, TERM)                                               \
+    static inline float name##_block(const float *x, int64_t n, float shift) \
+    {                                                                        \
+        float a[LANES] = { 0 };                                              \
+        int64_t i = 0;                                                       \
+        (void)shift;                                                         \
+        for (; i + LANES <= n; i += LANES)                                   \
+            for (int l = 0; l < LANES; l++)                                  \
+                a[l] += TERM(x[i + l]);                                      \
+        for (int l = 0; i + l < n; l++)                                      \
+            a[l] += TERM(x[i + l]);                                          \
+        for (int w = LANES / 2; w; w /= 2)                                   \
+            for (int l = 0; l < w; l++)                                      \
+                a[l] += a[l + w];                                            \
+        return a[0];                                                         \
+    }                                                                        \
+    static inline double name##_all(const float *x, int64_t n, float shift)  \
+    {                                                                        \
+        double total = 0;                                                    \
+        (void)shift;                                                         \
+        if (n < SHORT) {                                                     \
+            for (int64_t i = 0; i < n; i++)                                  \
+                total += (double)TERM(x[i]);                                 \
+            return total;                                                    \
+        }                                                                    \
+        for (int64_t i = 0; i < n; i += QN_SUM_BLOCK)                        \
+            total += (double)name##_block(                                   \
+                x + i, n - i < QN_SUM_BLOCK ? n - i : QN_SUM_BLOCK, shift);  \
+        return total;                                                        \
     }
 
 #define PLAIN(v) (v)
-#define ABS(v) fabsf(v)
-#define DEV(v) (((v) - shift) * ((v) - shift))
+#define ABS(v)   fabsf(v)
+#define DEV(v)   (((v)-shift) * ((v)-shift))
 DEFINE_SUM(plain, PLAIN)
 DEFINE_SUM(absolute, ABS)
 DEFINE_SUM(square, DEV)
@@ -68,72 +68,72 @@ static double sum_sq(const float *x, int64_t n, float shift)
     return square_all(x, n, shift);
 }
 
-#define DEFINE_EXTREME(name, PICK, START)                                      \
-    static float name(const float *x, int64_t n)                               \
-    {                                                                          \
-        float a[LANES];                                                        \
-        int64_t i = 0;                                                         \
-        if (n < SHORT) {                                                       \
-            float m = START;                                                   \
-            for (; i < n; i++)                                                 \
-                m = PICK(x[i], m);                                             \
-            return m;                                                          \
-        }                                                                      \
-        for (int l = 0; l < LANES; l++)                                        \
-            a[l] = START;                                                      \
-        for (; i + LANES <= n; i += LANES)                                     \
-            for (int l = 0; l < LANES; l++)                                    \
-                a[l] = PICK(x[i + l], a[l]);                                   \
-        for (int l = 0; i + l < n; l++)                                        \
-            a[l] = PICK(x[i + l], a[l]);                                       \
-        for (int w = LANES / 2; w; w /= 2)                                     \
-            for (int l = 0; l < w; l++)                                        \
-                a[l] = PICK(a[l + w], a[l]);                                   \
-        return a[0];                                                           \
+#define DEFINE_EXTREME(name, PICK, START)        \
+    static float name(const float *x, int64_t n) \
+    {                                            \
+        float a[LANES];                          \
+        int64_t i = 0;                           \
+        if (n < SHORT) {                         \
+            float m = START;                     \
+            for (; i < n; i++)                   \
+                m = PICK(x[i], m);               \
+            return m;                            \
+        }                                        \
+        for (int l = 0; l < LANES; l++)          \
+            a[l] = START;                        \
+        for (; i + LANES <= n; i += LANES)       \
+            for (int l = 0; l < LANES; l++)      \
+                a[l] = PICK(x[i + l], a[l]);     \
+        for (int l = 0; i + l < n; l++)          \
+            a[l] = PICK(x[i + l], a[l]);         \
+        for (int w = LANES / 2; w; w /= 2)       \
+            for (int l = 0; l < w; l++)          \
+                a[l] = PICK(a[l + w], a[l]);     \
+        return a[0];                             \
     }
 
 DEFINE_EXTREME(max, MORE, -INFINITY)
 DEFINE_EXTREME(min, LESS, INFINITY)
 
 /* Up to ROW_BLOCK rows in float, then on in double. */
-#define DEFINE_SUM_ROWS(name, PARAM, TERM)                                     \
-    static void name(double *restrict total, const float *restrict x,          \
-                     int64_t rows, int64_t stride, int64_t cols PARAM)         \
-    {                                                                          \
-        float part[QN_SPAN_COLS];                                              \
-        for (int64_t r = 0; r < rows;) {                                       \
-            int64_t end = rows - r < ROW_BLOCK ? rows : r + ROW_BLOCK;         \
-            const float *row = x + r * stride;                                 \
-            for (int64_t j = 0; j < cols; j++)                                 \
-                part[j] = TERM(row[j]);                                        \
-            for (r++; r < end; r++) {                                          \
-                row = x + r * stride;                                          \
-                for (int64_t j = 0; j < cols; j++)                             \
-                    part[j] += TERM(row[j]);                                   \
-            }                                                                  \
-            for (int64_t j = 0; j < cols; j++)                                 \
-                total[j] += (double)part[j];                                   \
-        }                                                                      \
+#define DEFINE_SUM_ROWS(name, PARAM, TERM)                             \
+    static void name(double *restrict total, const float *restrict x,  \
+                     int64_t rows, int64_t stride, int64_t cols PARAM) \
+    {                                                                  \
+        float part[QN_SPAN_COLS];                                      \
+        for (int64_t r = 0; r < rows;) {                               \
+            int64_t end = rows - r < ROW_BLOCK ? rows : r + ROW_BLOCK; \
+            const float *row = x + r * stride;                         \
+            for (int64_t j = 0; j < cols; j++)                         \
+                part[j] = TERM(row[j]);                                \
+            for (r++; r < end; r++) {                                  \
+                row = x + r * stride;                                  \
+                for (int64_t j = 0; j < cols; j++)                     \
+                    part[j] += TERM(row[j]);                           \
+            }                                                          \
+            for (int64_t j = 0; j < cols; j++)                         \
+                total[j] += (double)part[j];                           \
+        }                                                              \
     }
 
 #define NOTHING
-#define SHIFTS , const float *restrict shift
-#define SQUARE(v) ((v) * (v))
-#define DEV_ROW(v) (((v) - shift[j]) * ((v) - shift[j]))
+#define SHIFTS     , const float *restrict shift
+#define SQUARE(v)  ((v) * (v))
+#define DEV_ROW(v) (((v)-shift[j]) * ((v)-shift[j]))
 DEFINE_SUM_ROWS(sum_rows, NOTHING, PLAIN)
 DEFINE_SUM_ROWS(sum_abs_rows, NOTHING, ABS)
 DEFINE_SUM_ROWS(sum_sq_rows, NOTHING, SQUARE)
 DEFINE_SUM_ROWS(sum_dev_rows, SHIFTS, DEV_ROW)
 
-#define DEFINE_EXTREME_ROWS(name, PICK)                                        \
-    static void name(float *restrict acc, const float *restrict x,             \
-                     int64_t rows, int64_t stride, int64_t cols)               \
-    {                                                                          \
-        for (int64_t r = 0; r < rows; r++) {                                   \
-            const float *row = x + r * stride;                                 \
-            for (int64_t j = 0; j < cols; j++)                                 \
-                acc[j] = PICK(row[j], acc[j]);                                 \
-        }                                                                      \
+#define DEFINE_EXTREME_ROWS(name, PICK)                            \
+    static void name(float *restrict acc, const float *restrict x, \
+                     int64_t rows, int64_t stride, int64_t cols)   \
+    {                                                              \
+        for (int64_t r = 0; r < rows; r++) {                       \
+            const float *row = x + r * stride;                     \
+            for (int64_t j = 0; j < cols; j++)                     \
+                acc[j] = PICK(row[j], acc[j]);                     \
+        }                                                          \
     }
 
 DEFINE_EXTREME_ROWS(max_rows, MORE)
