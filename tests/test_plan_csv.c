@@ -127,8 +127,8 @@ static void test_writes(void **state)
     static const char *const texts[] = {
         "id,lower,upper,size\na,0,2,5\nb,1,3,0\n",
         "id,lower,upper,size,align,offset\na,0,2,5,1,64\nb,1,3,7,64,0\n",
-        "id,lower,upper,size,offset,group,group_pos\n"
-        "a,0,2,5,0,,\nb,1,3,7,5,0,1\n",
+        ("id,lower,upper,size,offset,group,group_pos\n"
+         "a,0,2,5,0,,\nb,1,3,7,5,0,1\n"),
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         qn_region region = { 0 };

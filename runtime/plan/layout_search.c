@@ -85,7 +85,7 @@ void qn_solver_search(qn_solver *s, uint64_t visits)
     qn_fit_skyline(s, &run);
     memcpy(current, s->offset, p->n * sizeof *current);
     uint64_t cost = run.cost;
-    uint64_t hot = (p->bound >> run.shift) / 50;
+    uint64_t hot = (p->bound >> run.shift) / 500;
 
     while (s->visits - start < visits && s->peak > p->bound) {
         uint32_t high = pick_high(p, current, &state);
