@@ -56,7 +56,8 @@ static void test_gather(void **state)
                     pick = pick * gathers[i].index_dims[d] + o[axis + d];
                 pick = gathers[i].index[pick];
                 for (int d = 0; d < rank; d++)
-                    in[d] = o[d < axis ? d : d - 1 + n];
+                    if (d != axis)
+                        in[d] = o[d < axis ? d : d - 1 + n];
                 in[axis] = pick < 0 ? pick + gathers[i].dims[axis] : pick;
                 test_move_element(&t, at, test_element(&t.in[0], in), "Gather",
                                   i);

@@ -172,7 +172,7 @@ static qn_status launch_pad(const qn_launch *k)
 
     for (uint32_t i = 0; i < k->n_in && i < MAX_IN; i++)
         in[i] = k->in[i];
-    in[0].shape = qn_logical_shape(k->node, &data->shape);
+    in[0].shape = qn_node_logical_shape(k->node, &data->shape);
     qn_status st = qn_pad_resolve(
         &(qn_infer){ .node = k->node, .n_in = k->n_in, .in = in }, &pad, k->err);
     if (st != QN_OK)

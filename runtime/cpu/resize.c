@@ -54,13 +54,31 @@ static int64_t source_row(const nearest_job *j, int64_t row)
     return at;
 }
 
+/* Twice each element: the commonest of all. Vectors for 32 bits. */
+typedef uint32_t vec32 __attribute__((vector_size(16)));
+
+static int64_t double_vec(const char *src, char *dst, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        vec32 v;
+        memcpy(&v, src + 4 * i, sizeof v);
+        vec32 low = __builtin_shufflevector(v, v, 0, 0, 1, 1);
+        vec32 high = __builtin_shufflevector(v, v, 2, 2, 3, 3);
+        memcpy(dst + 8 * i, &low, sizeof low);
+        memcpy(dst + 8 * i + 16, &high, sizeof high);
+    }
+    return i;
+}
+
 #define GATHER_ROW(type)                                                       \
     static void gather_##type(const axis_map *m, const char *src, char *dst)   \
     {                                                                          \
         const int64_t size = (int64_t)sizeof(type), repeat = m->repeat;        \
         type v;                                                                \
         if (repeat == 2) {                                                     \
-            for (int64_t i = 0; i < m->in; i++) {                              \
+            int64_t i = size == 4 ? double_vec(src, dst, m->in) : 0;           \
+            for (; i < m->in; i++) {                                           \
                 memcpy(&v, src + i * size, sizeof v);                          \
                 memcpy(dst + 2 * i * size, &v, sizeof v);                      \
                 memcpy(dst + (2 * i + 1) * size, &v, sizeof v);                \

@@ -45,7 +45,7 @@ qn_status resize_plan_init(const qn_node *node, uint32_t n_in,
     qn_tensor args[MAX_IN];
     for (uint32_t i = 0; i < n_in && i < MAX_IN; i++)
         args[i] = in[i];
-    args[0].shape = qn_logical_shape(node, &in[0].shape);
+    args[0].shape = qn_node_logical_shape(node, &in[0].shape);
     qn_status st = qn_resize_resolve(
         &(qn_infer){ .node = node, .n_in = n_in, .in = args }, &out->args, err);
     if (st != QN_OK)

@@ -17,7 +17,7 @@ static qn_status launch_slice(const qn_launch *k)
 
     for (uint32_t i = 0; i < k->n_in && i < MAX_IN; i++)
         in[i] = k->in[i];
-    in[0].shape = qn_logical_shape(k->node, &data->shape);
+    in[0].shape = qn_node_logical_shape(k->node, &data->shape);
     qn_status st = qn_slice_resolve(
         &(qn_infer){ .node = k->node, .n_in = k->n_in, .in = in }, &slice,
         k->err);

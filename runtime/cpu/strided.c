@@ -7,8 +7,8 @@
  *   RUN    a long unit: memcpy, in pieces
  *   UNITS  short units at two strides; strides of 0 and 1 come out as fills and
  *          widening copies
- *   TILE   the output runs along one dimension, the input along another: blocks
- *          of 32 x 32 units, so that each cache line is used while it is there
+ *   TILE   the output runs along one dimension, the input along another: tiles
+ *          of 32 x 16 units, so that each cache line is used while it is there
  *
  * All other dimensions are counted by an odometer. Work is split over (odometer
  * position, block of the inner loop), by shape only.
@@ -20,7 +20,8 @@
 enum {
     PIECE_BYTES = 128 * 1024, /* about 20 us of copying on one core */
     RUN_BYTES = 4096,         /* from here on one memcpy a unit is cheap */
-    TILE_SIDE = 32,
+    TILE_SIDE = 32,  /* rows of a piece */
+    TILE_STRIP = 16, /* 64 bytes of 32-bit elements: one line of the output */
     TILE_MIN = 8 /* below, plain strided reads split better over threads */
 };
 
@@ -85,56 +86,22 @@ static void any_inner(const copy_job *j, const char *in, char *out,
 }
 
 /* memcpy of a constant size is one load or store, aligned or not */
-#define INNER(type)                                                            \
-    static void units_##type(const copy_job *j, const char *in, char *out,     \
-                             int64_t from, int64_t to)                         \
-    {                                                                          \
-        const int64_t a = j->in_n, b = j->out_n;                               \
-        type v;                                                                \
-        if (a == 0 && b == (int64_t)sizeof v) {                                \
-            memcpy(&v, in, sizeof v);                                          \
-            for (int64_t i = from; i < to; i++)                                \
-                memcpy(out + i * (int64_t)sizeof v, &v, sizeof v);             \
-            return;                                                            \
-        }                                                                      \
-        for (int64_t i = from; i < to; i++) {                                  \
-            memcpy(&v, in + i * a, sizeof v);                                  \
-            memcpy(out + i * b, &v, sizeof v);                                 \
-        }                                                                      \
-    }                                                                          \
-    static void tile_##type(const copy_job *j, const char *in, char *out,      \
-                            int64_t from, int64_t to)                          \
-    {                                                                          \
-        const int64_t size = (int64_t)sizeof(type);                            \
-        type v;                                                                \
-        for (int64_t n = 0; n < j->n; n += TILE_SIDE) {                        \
-            int64_t end = j->n - n < TILE_SIDE ? j->n : n + TILE_SIDE;         \
-            for (int64_t m = from; m < to; m++) {                              \
-                const char *s = in + m * size;                                 \
-                char *d = out + m * j->out_m;                                  \
-                for (int64_t i = n; i < end; i++) {                            \
-                    memcpy(&v, s + i * j->in_n, sizeof v);                     \
-                    memcpy(d + i * size, &v, sizeof v);                        \
-                }                                                              \
-            }                                                                  \
-        }                                                                      \
-    }                                                                          \
-    static void fill_##type(void *out, const void *value, int64_t n)           \
+#define FILL(type)                                                             \
+    static inline void fill_##type(char *out, const char *value, int64_t n)    \
     {                                                                          \
         type v;                                                                \
-        char *d = out;                                                         \
         memcpy(&v, value, sizeof v);                                           \
         for (int64_t i = 0; i < n; i++)                                        \
-            memcpy(d + i * (int64_t)sizeof v, &v, sizeof v);                   \
+            memcpy(out + i * (int64_t)sizeof v, &v, sizeof v);                 \
     }
 
-INNER(uint8_t)
-INNER(uint16_t)
-INNER(uint32_t)
-INNER(uint64_t)
-INNER(unit16)
+FILL(uint8_t)
+FILL(uint16_t)
+FILL(uint32_t)
+FILL(uint64_t)
+FILL(unit16)
 
-void qn_fill(void *out, const void *value, size_t size, int64_t n)
+static void fill_few(char *out, const char *value, size_t size, int64_t n)
 {
     switch (size) {
     case 1: fill_uint8_t(out, value, n); break;
@@ -144,6 +111,140 @@ void qn_fill(void *out, const void *value, size_t size, int64_t n)
     default: fill_unit16(out, value, n); break;
     }
 }
+
+/* Long fills store a pattern of 64 bytes, whose period is an element. */
+void qn_fill(void *out, const void *value, size_t size, int64_t n)
+{
+    char pattern[64], *at = out;
+    const int64_t each = (int64_t)(sizeof pattern / size);
+    if (n < 2 * each) {
+        fill_few(at, value, size, n);
+        return;
+    }
+    fill_few(pattern, value, size, each);
+    for (; n >= each; n -= each, at += sizeof pattern)
+        memcpy(at, pattern, sizeof pattern);
+    fill_few(at, value, size, n);
+}
+
+#define UNITS(type)                                                            \
+    static void units_##type(const copy_job *j, const char *in, char *out,     \
+                             int64_t from, int64_t to)                         \
+    {                                                                          \
+        const int64_t a = j->in_n, b = j->out_n;                               \
+        type v;                                                                \
+        if (a == 0 && b == (int64_t)sizeof v) {                                \
+            qn_fill(out + from * b, in, sizeof v, to - from);                  \
+            return;                                                            \
+        }                                                                      \
+        for (int64_t i = from; i < to; i++) {                                  \
+            memcpy(&v, in + i * a, sizeof v);                                  \
+            memcpy(out + i * b, &v, sizeof v);                                 \
+        }                                                                      \
+    }
+
+UNITS(uint8_t)
+UNITS(uint16_t)
+UNITS(uint32_t)
+UNITS(uint64_t)
+UNITS(unit16)
+
+/* ---- tiles: out[m * out_m + n] = in[m + n * in_n] ---- */
+
+#define MOVE(type)                                                             \
+    static inline void move_##type(const copy_job *j, const char *in,          \
+                                   char *out, int64_t m, int64_t n)            \
+    {                                                                          \
+        const int64_t size = (int64_t)sizeof(type);                            \
+        memcpy(out + m * j->out_m + n * size, in + m * size + n * j->in_n,     \
+               sizeof(type));                                                  \
+    }
+
+MOVE(uint8_t)
+MOVE(uint16_t)
+MOVE(uint32_t)
+MOVE(uint64_t)
+MOVE(unit16)
+
+/* Squares that fit vector registers: rows are loaded along m, stored along n.
+ * 4 x 4 of 32 bits, 2 x 2 of 64; for the other sizes a square is 1 x 1. */
+typedef uint32_t vec32 __attribute__((vector_size(16)));
+typedef uint64_t vec64 __attribute__((vector_size(16)));
+
+static inline void square_uint32_t(const copy_job *j, const char *in, char *out,
+                                   int64_t m, int64_t n)
+{
+    const char *s = in + m * 4 + n * j->in_n;
+    char *d = out + m * j->out_m + n * 4;
+    vec32 r[4];
+    for (int i = 0; i < 4; i++)
+        memcpy(&r[i], s + i * j->in_n, 16);
+    vec32 a = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5);
+    vec32 b = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5);
+    vec32 c = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7);
+    vec32 e = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
+    r[0] = __builtin_shufflevector(a, b, 0, 1, 4, 5);
+    r[1] = __builtin_shufflevector(a, b, 2, 3, 6, 7);
+    r[2] = __builtin_shufflevector(c, e, 0, 1, 4, 5);
+    r[3] = __builtin_shufflevector(c, e, 2, 3, 6, 7);
+    for (int i = 0; i < 4; i++)
+        memcpy(d + i * j->out_m, &r[i], 16);
+}
+
+static inline void square_uint64_t(const copy_job *j, const char *in, char *out,
+                                   int64_t m, int64_t n)
+{
+    const char *s = in + m * 8 + n * j->in_n;
+    char *d = out + m * j->out_m + n * 8;
+    vec64 r[2];
+    memcpy(&r[0], s, 16);
+    memcpy(&r[1], s + j->in_n, 16);
+    vec64 a = __builtin_shufflevector(r[0], r[1], 0, 2);
+    vec64 b = __builtin_shufflevector(r[0], r[1], 1, 3);
+    memcpy(d, &a, 16);
+    memcpy(d + j->out_m, &b, 16);
+}
+
+#define square_uint8_t move_uint8_t
+#define square_uint16_t move_uint16_t
+#define square_unit16 move_unit16
+
+/* Strips of TILE_STRIP along n, because input rows may be a power of two apart
+ * and then share few cache sets; squares inside; single moves at the edges. */
+#define TILE(type, side)                                                       \
+    static void tile_##type(const copy_job *j, const char *in, char *out,      \
+                            int64_t from, int64_t to)                          \
+    {                                                                          \
+        const int64_t whole = from + (to - from) / side * side;                \
+        if (j->n == 3) { /* pixels of three channels */                        \
+            for (int64_t m = from; m < to; m++) {                              \
+                move_##type(j, in, out, m, 0);                                 \
+                move_##type(j, in, out, m, 1);                                 \
+                move_##type(j, in, out, m, 2);                                 \
+            }                                                                  \
+            return;                                                            \
+        }                                                                      \
+        for (int64_t n0 = 0; n0 < j->n; n0 += TILE_STRIP) {                    \
+            int64_t end = j->n - n0 < TILE_STRIP ? j->n : n0 + TILE_STRIP;     \
+            int64_t n1 = n0 + (end - n0) / side * side;                        \
+            for (int64_t m = from; m < whole; m += side) {                     \
+                for (int64_t n = n0; n < n1; n += side)                        \
+                    square_##type(j, in, out, m, n);                           \
+                for (int64_t i = m; n1 < end && i < m + side; i++)             \
+                    for (int64_t n = n1; n < end; n++)                         \
+                        move_##type(j, in, out, i, n);                         \
+            }                                                                  \
+            for (int64_t m = whole; m < to; m++)                               \
+                for (int64_t n = n0; n < end; n++)                             \
+                    move_##type(j, in, out, m, n);                             \
+        }                                                                      \
+    }
+
+TILE(uint8_t, 1)
+TILE(uint16_t, 1)
+TILE(uint32_t, 4)
+TILE(uint64_t, 2)
+TILE(unit16, 1)
 
 static void choose_inner(copy_job *j, bool tile)
 {

@@ -27,7 +27,7 @@ static inline int qn_memory_axis(const qn_node *node, int rank, int axis)
 }
 
 /* N C H W from the shape in memory of a node's tensor. */
-static inline qn_shape qn_logical_shape(const qn_node *node,
+static inline qn_shape qn_node_logical_shape(const qn_node *node,
                                         const qn_shape *memory)
 {
     qn_shape s = { .rank = memory->rank };
