@@ -141,6 +141,10 @@ bench: $(QUERN) ## latency of the example model in this process
 	for m in models/examples/*/*/model.onnx; do for c in 1 2; do \
 	    $(QUERN) bench $$m --threads $$c --duration 3s; done; done
 
+# by hand: build/tests/bench/bench_layout FILE.csv...
+$(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(LIB)
+	$(CC) $(LDFLAGS_ALL) $^ -o $@ $(LIBS)
+
 format: ## clang-format over the tree
 	clang-format -i $$(find runtime models server tests -name '*.[ch]')
 
