@@ -3,6 +3,7 @@
 #include "runtime/ops/op.h"
 
 #include <setjmp.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include <cmocka.h>
