@@ -380,6 +380,11 @@ static bool to_element(reader *r)
     const char *p = r->p, *end = r->end;
     int commas = 0;
 
+    if (r->index && end - p > 1 && *p == ',' &&
+        (unsigned char)(p[1] - '-') <= '9' - '-') {
+        r->p = p + 1; /* as programs write it */
+        return true;
+    }
     for (; p < end && (*p == ',' || *p == '[' || *p == ']' || is_space(*p)); p++)
         commas += *p == ',';
     r->p = p;

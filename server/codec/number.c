@@ -47,8 +47,9 @@ static uint64_t eight_digits(uint64_t v)
 }
 
 /* Append the run of digits at p to *value (which may wrap: the caller counts
- * the digits). Up to eight at a time while eight bytes can be loaded. */
-static const char *read_run(const char *p, const char *end, uint64_t *value)
+ * the digits). Up to eight at a time while eight bytes can be loaded: how many
+ * there are then costs no branch that could be mispredicted. */
+static inline const char *read_run(const char *p, const char *end, uint64_t *value)
 {
     static const uint32_t tens[] = { 1,      10,      100,      1000,    10000,
                                      100000, 1000000, 10000000, 100000000 };
@@ -59,8 +60,9 @@ static const char *read_run(const char *p, const char *end, uint64_t *value)
         uint64_t other = ((v + 0x7676767676767676u) | v) & 0x8080808080808080u;
         unsigned n = other ? (unsigned)__builtin_ctzll(other) / 8 : 8;
 
-        if (n) /* the n digits go to the high end, zeros come before */
-            w = w * tens[n] + eight_digits(v << (64 - 8 * n));
+        /* the n digits go to the high end, zeros come before; two shifts, as
+         * one of 64 bits is not defined */
+        w = w * tens[n] + eight_digits(v << (32 - 4 * n) << (32 - 4 * n));
         p += n;
         if (n < 8) {
             *value = w;
@@ -123,8 +125,7 @@ const char *qn_decimal_read(const char *p, const char *end, qn_decimal *out)
     out->negative = p < end && *p == '-';
     p += out->negative;
     digits = p;
-    for (; p < end && (unsigned char)(*p - '0') <= 9; p++)
-        value = value * 10 + (unsigned)(*p - '0');
+    p = read_run(p, end, &value);
     count = p - digits;
     if (!count || (*digits == '0' && count > 1))
         return NULL;

@@ -48,11 +48,11 @@ typedef enum qn_decimal_fit {
 qn_decimal_fit qn_decimal_i64(const qn_decimal *d, int64_t *out);
 qn_decimal_fit qn_decimal_u64(const qn_decimal *d, uint64_t *out);
 
-/* Room that one printed number takes at most, without a NUL. */
-enum { QN_PRINT_MAX = 32 };
+/* Bytes that printing one number may write to; the text itself has 24 at most. */
+enum { QN_PRINT_MAX = 48 };
 
 /*
- * Print at p, at most QN_PRINT_MAX bytes, no NUL; return the end. Finite values
+ * Print at p, where QN_PRINT_MAX bytes are free, no NUL; return the end. Finite values
  * only for the float functions. 1.0, 0.1, 1e-07, 3.4028235e+38, -0.0.
  */
 char *qn_print_u64(char *p, uint64_t v);

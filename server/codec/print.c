@@ -55,10 +55,20 @@ static unsigned count_digits(uint64_t v)
     return n + (v >= tens[n]);
 }
 
-/* Exactly n digits of v, leading zeros too. */
-static void put_digits(char *p, uint64_t v, unsigned n)
+/* Exactly n digits of v, leading zeros too. By fours: the divisions of one
+ * block do not wait for those of the next. */
+static inline void put_digits(char *p, uint64_t v, unsigned n)
 {
-    while (n >= 2) {
+    while (n >= 4) {
+        uint64_t rest = v / 10000;
+        uint32_t block = (uint32_t)(v - rest * 10000), high = block / 100;
+
+        n -= 4;
+        memcpy(p + n, pairs + 2 * high, 2);
+        memcpy(p + n + 2, pairs + 2 * (block - 100 * high), 2);
+        v = rest;
+    }
+    if (n >= 2) {
         n -= 2;
         memcpy(p + n, pairs + 2 * (v % 100), 2);
         v /= 100;
@@ -124,15 +134,7 @@ static qn_u128 scaled_ten(int k)
 
 static decimal trimmed(uint64_t digits, int exponent)
 {
-    while (digits % 10000 == 0) {
-        digits /= 10000;
-        exponent += 4;
-    }
-    if (digits % 100 == 0) {
-        digits /= 100;
-        exponent += 2;
-    }
-    if (digits % 10 == 0) {
+    while (digits % 10 == 0) {
         digits /= 10;
         exponent++;
     }
@@ -208,33 +210,39 @@ static decimal shortest_64(uint64_t c, int q, bool uneven)
  * Positional from 0.0001 up to, but not including, 10^places; else with an
  * exponent of at least two digits, as Python prints it. `places` keeps the
  * longest text as long as the longest one with an exponent.
+ *
+ * Copies are of a fixed size, more than is needed, because those are single
+ * moves: all of them stay within QN_PRINT_MAX.
  */
+enum { PIECE = 17 };
+
 static char *put_decimal(char *p, decimal d, int places)
 {
     int n = (int)count_digits(d.digits), e = d.exponent + n - 1;
+    char digits[48];
 
+    put_digits(digits, d.digits, (unsigned)n);
     if (e >= 0 && e < places) {
+        memcpy(p, digits, PIECE);
         if (d.exponent >= 0) {
-            put_digits(p, d.digits, (unsigned)n);
-            memset(p + n, '0', (size_t)d.exponent);
+            memset(p + n, '0', 16);
             p += n + d.exponent;
             memcpy(p, ".0", 2);
             return p + 2;
         }
-        put_digits(p + 1, d.digits, (unsigned)n);
-        memmove(p, p + 1, (size_t)e + 1);
         p[e + 1] = '.';
+        memcpy(p + e + 2, digits + e + 1, PIECE);
         return p + n + 1;
     }
     if (e < 0 && e >= -4) {
         memcpy(p, "0.000", 5);
         p += 1 - e;
-        put_digits(p, d.digits, (unsigned)n);
+        memcpy(p, digits, PIECE);
         return p + n;
     }
-    put_digits(p + 1, d.digits, (unsigned)n);
-    p[0] = p[1];
+    p[0] = digits[0];
     p[1] = '.';
+    memcpy(p + 2, digits + 1, PIECE);
     p += n > 1 ? n + 1 : 1;
     *p++ = 'e';
     *p++ = e < 0 ? '-' : '+';
