@@ -5,6 +5,8 @@
  * either byte order, C or Fortran order, and fixed-width strings (S, U), which
  * become UTF-8 without their padding. Written: version 1.0, C order.
  */
+#include "models/npy.h"
+
 #include "models/model.h"
 #include "runtime/base/checked.h"
 #include "runtime/base/half.h"
@@ -17,10 +19,8 @@
 enum { MAX_HEADER = 1 << 20 };
 
 typedef struct header {
-    char kind;     /* b i u f c S U */
-    size_t width;  /* bytes of an element in the file */
-    bool swap, fortran, has_descr, has_order, has_shape;
-    qn_shape shape;
+    qn_npy npy;
+    bool has_descr, has_order, has_shape;
 } header;
 
 static const struct {
@@ -83,12 +83,12 @@ static const char *read_descr(const char *s, header *h)
     s = quoted(s, text, sizeof text);
     if (!s || !text[0] || !strchr("<>|=", text[0]) || !text[1])
         return NULL;
-    h->kind = text[1];
-    h->swap = text[0] == '>';
+    h->npy.kind = text[1];
+    h->npy.swap = text[0] == '>';
     const char *end = number(text + 2, &n);
     if (!end || *end || n > INT32_MAX)
         return NULL;
-    h->width = (size_t)n * (h->kind == 'U' ? 4 : 1);
+    h->npy.width = (size_t)n * (h->npy.kind == 'U' ? 4 : 1);
     h->has_descr = true;
     return s;
 }
@@ -96,8 +96,8 @@ static const char *read_descr(const char *s, header *h)
 static const char *read_order(const char *s, header *h)
 {
     h->has_order = true;
-    h->fortran = !strncmp(s, "True", 4);
-    if (h->fortran)
+    h->npy.fortran = !strncmp(s, "True", 4);
+    if (h->npy.fortran)
         return s + 4;
     return !strncmp(s, "False", 5) ? s + 5 : NULL;
 }
@@ -108,9 +108,9 @@ static const char *read_shape(const char *s, header *h)
         return NULL;
     s = blanks(s + 1);
     while (*s != ')') {
-        if (h->shape.rank == QN_MAX_RANK)
+        if (h->npy.shape.rank == QN_MAX_RANK)
             return NULL;
-        s = number(s, &h->shape.dims[h->shape.rank++]);
+        s = number(s, &h->npy.shape.dims[h->npy.shape.rank++]);
         if (!s)
             return NULL;
         s = blanks(s);
@@ -162,7 +162,7 @@ static bool parse_dict(const char *s, header *h)
 /* ---- elements ---- */
 
 /* Bytes of row-major element i in a file of column-major order. */
-static size_t file_index(const header *h, size_t i)
+static size_t file_index(const qn_npy *h, size_t i)
 {
     size_t at = 0, stride = 1, dims[QN_MAX_RANK];
 
@@ -180,7 +180,7 @@ static size_t file_index(const header *h, size_t i)
     return at;
 }
 
-static void copy_numbers(const header *h, const uint8_t *src, size_t n,
+static void copy_numbers(const qn_npy *h, const uint8_t *src, size_t n,
                          qn_dtype dtype, uint8_t *dst)
 {
     /* byte order is that of each half of a complex number */
@@ -203,7 +203,7 @@ static void copy_numbers(const header *h, const uint8_t *src, size_t n,
     }
 }
 
-static uint32_t code_point(const header *h, const uint8_t *p)
+static uint32_t code_point(const qn_npy *h, const uint8_t *p)
 {
     uint32_t v = 0;
 
@@ -232,7 +232,7 @@ static size_t encode(uint32_t c, char *out)
 }
 
 /* One element's text into `out`, at most `width` bytes long. */
-static size_t copy_text(const header *h, const uint8_t *from, char *out)
+static size_t copy_text(const qn_npy *h, const uint8_t *from, char *out)
 {
     size_t unit = h->kind == 'U' ? 4 : 1, n = h->width / unit, at = 0;
 
@@ -248,7 +248,7 @@ static size_t copy_text(const header *h, const uint8_t *from, char *out)
     return at;
 }
 
-static qn_status copy_strings(const header *h, const uint8_t *src, size_t n,
+static qn_status copy_strings(const qn_npy *h, const uint8_t *src, size_t n,
                               size_t bytes, qn_tensor_file *out, qn_error *err)
 {
     qn_string *elems = out->tensor.data;
@@ -333,7 +333,7 @@ static qn_status read_header(const uint8_t *bytes, size_t len, header *h,
     return QN_OK;
 }
 
-static qn_dtype dtype_of(const header *h)
+static qn_dtype dtype_of(const qn_npy *h)
 {
     if (h->kind == 'S' || h->kind == 'U')
         return QN_STRING;
@@ -343,39 +343,75 @@ static qn_dtype dtype_of(const header *h)
     return QN_NONE;
 }
 
-static qn_status decode(const uint8_t *bytes, size_t len, qn_tensor_file *out,
-                        qn_error *err)
+qn_status qn_npy_open(const void *bytes, size_t len, qn_npy *out, qn_error *err)
 {
     header h;
     size_t start = 0, memory, file;
     int64_t count;
-    qn_status st = read_header(bytes, len, &h, &start, err);
+    qn_status st;
 
+    memset(out, 0, sizeof *out);
+    st = read_header(bytes, len, &h, &start, err);
     if (st != QN_OK)
         return st;
-    out->tensor.dtype = dtype_of(&h);
-    out->tensor.shape = h.shape;
-    if (out->tensor.dtype == QN_NONE)
+    h.npy.dtype = dtype_of(&h.npy);
+    if (h.npy.dtype == QN_NONE)
         return qn_fail(err, QN_UNSUPPORTED, "elements of kind '%c' with %zu "
-                       "bytes", h.kind, h.width);
-    st = qn_tensor_bytes(out->tensor.dtype, &h.shape, &memory, err);
+                       "bytes", h.npy.kind, h.npy.width);
+    st = qn_tensor_bytes(h.npy.dtype, &h.npy.shape, &memory, err);
     if (st != QN_OK)
         return st;
-    if (!qn_shape_count(&h.shape, &count) ||
-        !qn_mul_size((size_t)count, h.width, &file) || file != len - start)
+    if (!qn_shape_count(&h.npy.shape, &count) ||
+        !qn_mul_size((size_t)count, h.npy.width, &file) || file != len - start)
         return qn_fail(err, QN_FORMAT, "%zu bytes of elements, the header "
                        "stands for %lld elements of %zu", len - start,
-                       (long long)count, h.width);
+                       (long long)count, h.npy.width);
+    h.npy.data = (const uint8_t *)bytes + start;
+    h.npy.bytes = file;
+    *out = h.npy;
+    return QN_OK;
+}
+
+qn_status qn_npy_decode(const qn_npy *npy, const qn_tensor *out, qn_error *err)
+{
+    if (npy->dtype == QN_STRING)
+        return qn_fail(err, QN_UNSUPPORTED, ".npy strings are read from files "
+                       "only");
+    if (out->dtype != npy->dtype)
+        return qn_fail(err, QN_TYPE, "%s wanted, the .npy holds %s",
+                       qn_dtype_wire(out->dtype), qn_dtype_wire(npy->dtype));
+    if (!qn_shape_equal(&out->shape, &npy->shape)) {
+        char want[QN_SHAPE_TEXT], got[QN_SHAPE_TEXT];
+        return qn_fail(err, QN_SHAPE, "shape %s wanted, the .npy has %s",
+                       qn_shape_text(&out->shape, want),
+                       qn_shape_text(&npy->shape, got));
+    }
+    copy_numbers(npy, npy->data, (size_t)qn_count(out), npy->dtype, out->data);
+    return QN_OK;
+}
+
+static qn_status decode(const uint8_t *bytes, size_t len, qn_tensor_file *out,
+                        qn_error *err)
+{
+    qn_npy npy;
+    size_t memory;
+    qn_status st = qn_npy_open(bytes, len, &npy, err);
+
+    if (st == QN_OK)
+        st = qn_tensor_bytes(npy.dtype, &npy.shape, &memory, err);
+    if (st != QN_OK)
+        return st;
+    out->tensor.dtype = npy.dtype;
+    out->tensor.shape = npy.shape;
     out->tensor.data = qn_calloc(1, memory);
     out->name = qn_strdup("");
     if (!out->tensor.data || !out->name)
         return qn_fail(err, QN_NO_MEMORY, "out of memory for %zu bytes",
                        memory);
-    if (out->tensor.dtype == QN_STRING)
-        return copy_strings(&h, bytes + start, (size_t)count, file, out, err);
-    copy_numbers(&h, bytes + start, (size_t)count, out->tensor.dtype,
-                 out->tensor.data);
-    return QN_OK;
+    if (npy.dtype == QN_STRING)
+        return copy_strings(&npy, npy.data, (size_t)qn_count(&out->tensor),
+                            npy.bytes, out, err);
+    return qn_npy_decode(&npy, &out->tensor, err);
 }
 
 qn_status qn_tensor_npy_read(const char *path, qn_tensor_file *out,
@@ -413,7 +449,8 @@ static const char *descr_of(qn_dtype dtype)
 }
 
 /* The whole head, padded so that the elements start at a multiple of 64. */
-static size_t make_head(const qn_tensor *t, const char *descr, char out[512])
+static size_t make_head(const qn_tensor *t, const char *descr,
+                        char out[QN_NPY_HEAD])
 {
     int n = snprintf(out + 10, 502, "{'descr': '%s', 'fortran_order': False, "
                      "'shape': (", descr);
@@ -430,6 +467,19 @@ static size_t make_head(const qn_tensor *t, const char *descr, char out[512])
     out[8] = (char)(uint8_t)((end - 10) & 255u);
     out[9] = (char)(uint8_t)((end - 10) >> 8);
     return end;
+}
+
+qn_status qn_npy_head(const qn_tensor *tensor, char out[QN_NPY_HEAD],
+                      size_t *len, qn_error *err)
+{
+    const char *descr = descr_of(tensor->dtype);
+
+    *len = 0;
+    if (!descr)
+        return qn_fail(err, QN_UNSUPPORTED, ".npy has no elements of type %s",
+                       qn_dtype_name(tensor->dtype));
+    *len = make_head(tensor, descr, out);
+    return QN_OK;
 }
 
 static void put_elements(FILE *f, const qn_tensor *t, size_t bytes)
@@ -450,20 +500,17 @@ static void put_elements(FILE *f, const qn_tensor *t, size_t bytes)
 qn_status qn_tensor_npy_write(const char *path, const qn_tensor *tensor,
                               qn_error *err)
 {
-    char head[512];
-    size_t bytes;
-    const char *descr = descr_of(tensor->dtype);
+    char head[QN_NPY_HEAD];
+    size_t bytes, n;
     qn_status st = qn_tensor_bytes(tensor->dtype, &tensor->shape, &bytes, err);
 
+    if (st == QN_OK)
+        st = qn_npy_head(tensor, head, &n, err);
     if (st != QN_OK)
         return st;
-    if (!descr)
-        return qn_fail(err, QN_UNSUPPORTED, ".npy has no elements of type %s",
-                       qn_dtype_name(tensor->dtype));
     FILE *f = fopen(path, "wbe");
     if (!f)
         return qn_fail(err, QN_IO, "%.400s: %s", path, strerror(errno));
-    size_t n = make_head(tensor, descr, head);
     fwrite(head, 1, n, f);
     put_elements(f, tensor, bytes);
     int failed = ferror(f);
