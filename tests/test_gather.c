@@ -26,7 +26,7 @@ static const struct {
 
 static void test_gather(void **state)
 {
-    uint8_t *data = test_pattern();
+    uint8_t *data = move_pattern();
     (void)state;
     for (size_t i = 0; i < sizeof gathers / sizeof gathers[0]; i++)
         for (int k = 0; k < TEST_MOVE_TYPES; k++) {
@@ -59,7 +59,7 @@ static void test_gather(void **state)
                     if (d != axis)
                         in[d] = o[d < axis ? d : d - 1 + n];
                 in[axis] = pick < 0 ? pick + gathers[i].dims[axis] : pick;
-                test_move_element(&t, at, test_element(&t.in[0], in), "Gather",
+                test_move_element(&t, at, move_element(&t.in[0], in), "Gather",
                                   i);
             }
             test_node_release(&t);
@@ -71,7 +71,7 @@ static void test_gather_elements(void **state)
 {
     static const int64_t dims[3] = { 3, 4, 5 }, index_dims[3] = { 2, 6, 3 };
     int64_t index[36], o[QN_MAX_RANK];
-    uint8_t *data = test_pattern();
+    uint8_t *data = move_pattern();
     (void)state;
     for (int j = 0; j < 36; j++)
         index[j] = j * 7 % 8 - 4;
@@ -85,7 +85,7 @@ static void test_gather_elements(void **state)
         for (int64_t at = 0; at < 36; at++) {
             test_unravel(&t.out[0].shape, at, o);
             o[1] = index[at] < 0 ? index[at] + 4 : index[at];
-            test_move_element(&t, at, test_element(&t.in[0], o),
+            test_move_element(&t, at, move_element(&t.in[0], o),
                               "GatherElements", 0);
         }
         test_node_release(&t);
@@ -106,7 +106,7 @@ static void test_gather_nd(void **state)
         { 1, 3, { 2, 2, 2 }, { 0, 0, 2, 3, -1, -1, 1, -4 } },
     };
     static const int64_t dims[3] = { 2, 3, 4 };
-    uint8_t *data = test_pattern();
+    uint8_t *data = move_pattern();
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         for (int k = 0; k < TEST_MOVE_TYPES; k++) {
@@ -131,7 +131,7 @@ static void test_gather_nd(void **state)
                                                 : o[r - 1 + d - b - depth];
                     in[d] = v < 0 ? v + dims[d] : v;
                 }
-                test_move_element(&t, at, test_element(&t.in[0], in), "GatherND",
+                test_move_element(&t, at, move_element(&t.in[0], in), "GatherND",
                                   i);
             }
             test_node_release(&t);

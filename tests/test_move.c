@@ -38,7 +38,7 @@ static const struct {
 
 static void test_transpose(void **state)
 {
-    uint8_t *data = test_pattern();
+    uint8_t *data = move_pattern();
     (void)state;
     for (size_t i = 0; i < sizeof transposes / sizeof transposes[0]; i++)
         for (int k = 0; k < TEST_MOVE_TYPES; k++) {
@@ -53,7 +53,7 @@ static void test_transpose(void **state)
                 test_unravel(&t.out[0].shape, at, o);
                 for (int d = 0; d < rank; d++)
                     in[transposes[i].perm[d]] = o[d];
-                test_move_element(&t, at, test_element(&t.in[0], in), "Transpose", i);
+                test_move_element(&t, at, move_element(&t.in[0], in), "Transpose", i);
             }
             test_node_release(&t);
         }
@@ -98,7 +98,7 @@ static const struct {
 
 static void test_concat_split(void **state)
 {
-    uint8_t *data = test_pattern();
+    uint8_t *data = move_pattern();
     (void)state;
     for (size_t i = 0; i < sizeof joins / sizeof joins[0]; i++)
         for (int k = 0; k < TEST_MOVE_TYPES; k++) {
@@ -122,7 +122,7 @@ static void test_concat_split(void **state)
                 test_unravel(&t.out[0].shape, at, o);
                 while (o[axis] >= joins[i].parts[p])
                     o[axis] -= joins[i].parts[p++];
-                test_move_element(&t, at, test_element(&t.in[p], o), "Concat", i);
+                test_move_element(&t, at, move_element(&t.in[p], o), "Concat", i);
             }
             if (rank == 4)
                 test_move_nhwc(&t, "Concat", i);
@@ -230,7 +230,7 @@ static const struct {
 
 static void test_expand(void **state)
 {
-    uint8_t *data = test_pattern();
+    uint8_t *data = move_pattern();
     (void)state;
     for (size_t i = 0; i < sizeof expands / sizeof expands[0]; i++)
         for (int k = 0; k < TEST_MOVE_TYPES; k++) {
@@ -254,7 +254,7 @@ static void test_expand(void **state)
                 test_unravel(&t.out[0].shape, at, o);
                 for (int d = 0; d < expands[i].in_rank; d++)
                     in[d] = expands[i].in[d] == 1 ? 0 : o[d + lead];
-                test_move_element(&t, at, test_element(&t.in[0], in), "Expand", i);
+                test_move_element(&t, at, move_element(&t.in[0], in), "Expand", i);
             }
             test_node_release(&t);
         }
@@ -274,7 +274,7 @@ static void test_tile(void **state)
         { 4, { 2, 1, 3, 4 }, { 2, 3, 1, 2 } },
     };
     static const float two = 2, one = 1;
-    uint8_t *data = test_pattern();
+    uint8_t *data = move_pattern();
     (void)state;
     for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++)
         for (int k = 0; k < TEST_MOVE_TYPES; k++) {
@@ -289,7 +289,7 @@ static void test_tile(void **state)
                 test_unravel(&t.out[0].shape, at, o);
                 for (int d = 0; d < rank; d++)
                     o[d] %= tiles[i].dims[d];
-                test_move_element(&t, at, test_element(&t.in[0], o), "Tile", i);
+                test_move_element(&t, at, move_element(&t.in[0], o), "Tile", i);
             }
             test_node_release(&t);
         }
@@ -311,7 +311,7 @@ static void test_tile(void **state)
 static void test_blocks(void **state)
 {
     static const int64_t deep[4] = { 2, 12, 2, 3 };
-    uint8_t *data = test_pattern();
+    uint8_t *data = move_pattern();
     (void)state;
     for (int crd = 0; crd < 2; crd++)
         for (int k = 0; k < TEST_MOVE_TYPES; k++) {
@@ -329,7 +329,7 @@ static void test_blocks(void **state)
                 int64_t c = crd ? o[1] * 4 + by * 2 + bx
                                 : (by * 2 + bx) * 3 + o[1];
                 int64_t in[4] = { o[0], c, o[2] / 2, o[3] / 2 };
-                test_move_element(&t, at, test_element(&t.in[0], in), "DepthToSpace",
+                test_move_element(&t, at, move_element(&t.in[0], in), "DepthToSpace",
                                (size_t)crd);
             }
             if (!crd) { /* its inverse */

@@ -75,7 +75,7 @@ static void test_slice_axes(void **state)
     static const int64_t starts[3] = { -1, 1, 2 }, ends[3] = { FIRST, 3, 0 },
                          axes[3] = { 3, 1, -2 }, steps[3] = { -2, 1, -1 };
     static const int64_t dims[4] = { 2, 4, 3, 5 };
-    uint8_t *data = test_pattern();
+    uint8_t *data = move_pattern();
     (void)state;
     for (int k = 0; k < TEST_MOVE_TYPES; k++) {
         int64_t o[QN_MAX_RANK];
@@ -91,7 +91,7 @@ static void test_slice_axes(void **state)
         for (int64_t at = 0; at < qn_count(&t.out[0]); at++) {
             test_unravel(&t.out[0].shape, at, o);
             int64_t in[4] = { o[0], 1 + o[1], 2 - o[2], 4 - 2 * o[3] };
-            test_move_element(&t, at, test_element(&t.in[0], in), "Slice axes", 0);
+            test_move_element(&t, at, move_element(&t.in[0], in), "Slice axes", 0);
         }
         test_move_nhwc(&t, "Slice", 0);
         test_node_release(&t);
@@ -171,7 +171,7 @@ static int64_t pad_source(const pad_row *p, int d, int64_t o)
 
 static void test_pad(void **state)
 {
-    uint8_t *data = test_pattern();
+    uint8_t *data = move_pattern();
     static const uint64_t value[2] = { 0x1122334455667788u, 0x99aabbccddeeff00u };
     (void)state;
     for (size_t i = 0; i < sizeof pads / sizeof pads[0]; i++)
@@ -194,7 +194,7 @@ static void test_pad(void **state)
                     constant = constant || in[d] < 0;
                 }
                 const void *want = constant ? (const void *)value
-                                            : test_element(&t.in[0], in);
+                                            : move_element(&t.in[0], in);
                 test_move_element(&t, at, want, "Pad", i);
             }
             if (p->rank == 4)

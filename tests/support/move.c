@@ -14,7 +14,7 @@
 const qn_dtype test_move_types[TEST_MOVE_TYPES] = { QN_U8, QN_I16, QN_F32,
                                                       QN_I64, QN_C128 };
 
-uint8_t *test_pattern(void)
+uint8_t *move_pattern(void)
 {
     uint8_t *p = malloc(MAX_BYTES);
     uint32_t x = 12345;
@@ -78,7 +78,7 @@ void test_move_element(const test_node *t, int64_t o, const void *want,
         fail_msg("%s row %zu: element %lld differs", what, row, (long long)o);
 }
 
-const char *test_element(const qn_tensor *t, const int64_t *idx)
+const char *move_element(const qn_tensor *t, const int64_t *idx)
 {
     return (const char *)t->data +
            (size_t)ravel(&t->shape, idx) * qn_dtype_size(t->dtype);

@@ -13,7 +13,7 @@ extern const qn_dtype test_move_types[TEST_MOVE_TYPES];
 
 /* MAX_BYTES of distinct-looking bytes, so that a misplaced element shows. Free
  * it. */
-uint8_t *test_pattern(void);
+uint8_t *move_pattern(void);
 /* Must succeed. */
 void test_move_run(test_node *t, const char *what, size_t row);
 /* Must fail so, and say so; releases the node. */
@@ -24,7 +24,7 @@ void test_move_nhwc(test_node *t, const char *what, size_t row);
 /* Indices of flat element `at`. */
 void test_unravel(const qn_shape *s, int64_t at, int64_t idx[QN_MAX_RANK]);
 /* The element at these indices. */
-const char *test_element(const qn_tensor *t, const int64_t *idx);
+const char *move_element(const qn_tensor *t, const int64_t *idx);
 /* Flat element o of output 0 must be the one at `want`. */
 void test_move_element(const test_node *t, int64_t o, const void *want,
                        const char *what, size_t row);
