@@ -158,6 +158,12 @@ void qn_gemm_run(qn_team *team, const qn_gemm_isa *isa, int64_t m, int64_t n,
                  int64_t k, const float *a, size_t lda, const float *b, float *c,
                  size_t ldc, const qn_gemm_end *end);
 
+/* The same for rows given by pointers [m]; only columns are shared out. */
+void qn_gemm_run_rows(qn_team *team, const qn_gemm_isa *isa,
+                      const float *const *rows, int64_t m, int64_t n, int64_t k,
+                      const float *b, float *c, size_t ldc,
+                      const qn_gemm_end *end);
+
 /*
  * The same for B that is made while it runs: `fill` writes columns
  * [n0, n0 + n) of steps [k0, k1) of batch number `batch` into dst[k1-k0][width]

@@ -209,6 +209,48 @@ void qn_gemm_run(qn_team *team, const qn_gemm_isa *isa, int64_t m, int64_t n,
     qn_parallel(team, g.row_blocks * g.col_blocks, 1, packed_piece, &g);
 }
 
+typedef struct rows_run {
+    qn_gemm_block block;
+    int64_t panels, cuts;
+} rows_run;
+
+static void rows_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const rows_run *r = arg;
+    qn_gemm_block g = r->block;
+    (void)thread;
+    g.p0 = r->panels * begin / r->cuts;
+    g.p1 = r->panels * end / r->cuts;
+    for (int64_t r0 = 0; r0 < r->block.m; r0 += QN_GEMM_MAX_ROWS) {
+        qn_gemm_end e = *r->block.end;
+        if (e.row_bias)
+            e.row_bias += r0;
+        if (e.residual)
+            e.residual += (size_t)r0 * e.ldr;
+        g.end = &e;
+        g.rows = r->block.rows + r0;
+        g.c = r->block.c + (size_t)r0 * g.ldc;
+        g.m = min_i64(r->block.m - r0, QN_GEMM_MAX_ROWS);
+        qn_gemm_run_block(&g);
+    }
+}
+
+void qn_gemm_run_rows(qn_team *team, const qn_gemm_isa *isa,
+                      const float *const *rows, int64_t m, int64_t n, int64_t k,
+                      const float *b, float *c, size_t ldc,
+                      const qn_gemm_end *end)
+{
+    if (!m || !n)
+        return;
+    const int64_t nr = 2 * isa->vec;
+    rows_run r = { .block = { .isa = isa, .rows = rows, .taps = 1,
+                              .depth = (size_t)k, .m = m, .n = n, .b = b, .c = c,
+                              .ldc = ldc, .end = end },
+                   .panels = ceil_div(n, nr) };
+    r.cuts = ceil_div(r.panels, ceil_div(WORTH, m * nr * (k + 1)));
+    qn_parallel(team, r.cuts, 1, rows_piece, &r);
+}
+
 /* ---- B made on the way ---- */
 
 enum { MADE_ROWS = 192, MADE_FLOATS = 8192 };
