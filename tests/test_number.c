@@ -383,7 +383,7 @@ static void check_f32(uint32_t u, int deep)
         fail_msg("FP32 %08x: printed as %s", u, buf);
     if (len > 15)
         fail_msg("FP32 %08x: %s has %zu characters", u, buf, len);
-    if (!deep || !v)
+    if (!deep || v == 0)
         return;
     /* fewer digits do not read back; as many are not closer */
     int n = significant(buf);

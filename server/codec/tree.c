@@ -101,7 +101,8 @@ qn_status qn_tree_parse(const char *text, size_t len, qn_region *region,
     *at = 0;
     root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
     if (!root) {
-        if (json_error_code(&why) == json_error_out_of_memory)
+        /* a failed allocation leaves no reason, or this one */
+        if (!why.text[0] || json_error_code(&why) == json_error_out_of_memory)
             return qn_fail(err, QN_NO_MEMORY, "no memory for the request");
         *at = why.position > 0 ? (size_t)why.position : 0;
         return qn_fail(err, QN_FORMAT, "%s", why.text);
