@@ -354,13 +354,13 @@ static void load(test_node *t, size_t row, qn_dtype dtype)
         char text[64];
         snprintf(text, sizeof text, "%s %s", dtype == QN_F32 ? "f32" : "f64",
                  shapes[row].in[i]);
-        t->in[i] = test_tensor(&t->region, text);
+        t->in[i] = test_row_tensor(&t->region, text);
         for (int64_t k = 0; i == 4 && k < qn_count(&t->in[i]); k++)
             if (dtype == QN_F32)
                 ((float *)t->in[i].data)[k] =
-                    (float)fabs(test_pattern(k)) + 0.5f;
+                    (float)fabs(test_filler(k)) + 0.5f;
             else
-                ((double *)t->in[i].data)[k] = fabs(test_pattern(k)) + 0.5;
+                ((double *)t->in[i].data)[k] = fabs(test_filler(k)) + 0.5;
     }
 }
 
@@ -383,8 +383,8 @@ static void test_fast_equals_plain(void **state)
         }
         for (int k = 1; k < ways; k++)
             for (int64_t i = 0; i < qn_count(&t[0].out[0]); i++) {
-                double g = test_element(&t[k].out[0], i);
-                double w = test_element(&t[0].out[0], i);
+                double g = test_value(&t[k].out[0], i);
+                double w = test_value(&t[0].out[0], i);
                 if (!(fabs(g - w) <= 2e-5 + 1e-5 * fabs(w)))
                     fail_msg(
                         "row %zu %s way %d index %lld: %.9g, expected %.9g",
@@ -406,22 +406,22 @@ static void test_half_rounds_once(void **state)
         snprintf(x, sizeof x, "%s 3,50", types[k]);
         snprintf(p, sizeof p, "%s 50", types[k]);
         test_node_init(&t, "LayerNormalization", 17, 3, 1);
-        t.in[0] = test_tensor(&t.region, x);
-        t.in[1] = test_tensor(&t.region, p);
-        t.in[2] = test_tensor(&t.region, p);
+        t.in[0] = test_row_tensor(&t.region, x);
+        t.in[1] = test_row_tensor(&t.region, p);
+        t.in[2] = test_row_tensor(&t.region, p);
         assert_int_equal(test_node_run(&t), QN_OK);
         for (int64_t r = 0; r < 3; r++) {
             double mean = 0, var = 0;
             for (int64_t i = 0; i < 50; i++)
-                mean += test_element(&t.in[0], r * 50 + i) / 50;
+                mean += test_value(&t.in[0], r * 50 + i) / 50;
             for (int64_t i = 0; i < 50; i++)
-                var += pow(test_element(&t.in[0], r * 50 + i) - mean, 2) / 50;
+                var += pow(test_value(&t.in[0], r * 50 + i) - mean, 2) / 50;
             for (int64_t i = 0; i < 50; i++) {
-                double s = test_element(&t.in[1], i);
-                double w = (test_element(&t.in[0], r * 50 + i) - mean) /
+                double s = test_value(&t.in[1], i);
+                double w = (test_value(&t.in[0], r * 50 + i) - mean) /
                                sqrt(var + 1e-5) * s +
                            s;
-                double g = test_element(&t.out[0], r * 50 + i);
+                double g = test_value(&t.out[0], r * 50 + i);
                 if (!(fabs(g - w) <=
                       fabs(w) * (k ? 1.0 / 256 : 1.0 / 2048) + 1e-6))
                     fail_msg("%s row %lld index %lld: %.9g, exact %.9g",

@@ -294,7 +294,7 @@ static void expect_close(const test_node *a, const qn_tensor *got,
 {
     assert_true(qn_shape_equal(&got->shape, &want->shape));
     for (int64_t i = 0; i < qn_count(want); i++) {
-        double g = test_element(got, i), w = test_element(want, i);
+        double g = test_value(got, i), w = test_value(want, i);
         if (!(g == w || fabs(g - w) <= 1e-5 + 1e-5 * fabs(w)))
             fail_msg("%s, %s: index %lld is %.9g, expected %.9g",
                      a->node.op_name, what, (long long)i, g, w);
@@ -340,7 +340,7 @@ static void test_fast_equals_plain(void **state)
                      shapes[i].dims);
             test_node_init(&t[k], shapes[i].op, shapes[i].opset, 1, 1);
             test_node_attrs(&t[k], shapes[i].attrs);
-            t[k].in[0] = test_tensor(&t[k].region, text);
+            t[k].in[0] = test_row_tensor(&t[k].region, text);
             assert_int_equal(k < 2 ? test_node_run(&t[k])
                                    : test_node_run_nhwc(&t[k]),
                              QN_OK);
@@ -349,6 +349,49 @@ static void test_fast_equals_plain(void **state)
         expect_close(&t[2], &t[2].out[0], &t[0].out[0], "channels last");
         for (int k = 0; k < 3; k++)
             test_node_release(&t[k]);
+    }
+}
+
+/* NaN wins in both orders; infinities of both signs are no NaN. */
+static void test_extremes_survive(void **state)
+{
+    static const float specials[] = { NAN, INFINITY, -INFINITY };
+    (void)state;
+    for (int k = 2; k <= 4; k++) {
+        test_node a, b;
+        char attrs[32];
+        snprintf(attrs, sizeof attrs, "kernel_shape=[%d,%d]", k, k);
+        test_node_init(&a, "MaxPool", 12, 1, 1);
+        test_node_attrs(&a, attrs);
+        a.in[0] = test_row_tensor(&a.region, "f32 1,40,9,10");
+        for (int64_t i = 0; i < 120; i++)
+            ((float *)a.in[0].data)[i * i * 7 % 3600] = specials[i % 3];
+        test_node_init(&b, "MaxPool", 12, 1, 1);
+        test_node_attrs(&b, attrs);
+        b.in[0] = a.in[0];
+        assert_int_equal(test_node_run(&a), QN_OK);
+        assert_int_equal(test_node_run_nhwc(&b), QN_OK);
+        const float *x = a.in[0].data;
+        int64_t h = 10 - k, w = 11 - k, i = 0;
+        for (int64_t c = 0; c < 40; c++)
+            for (int64_t y = 0; y < h; y++)
+                for (int64_t z = 0; z < w; z++, i++) {
+                    double want = -INFINITY;
+                    for (int64_t t = 0; t < k * k; t++) {
+                        double v =
+                            (double)x[(c * 9 + y + t / k) * 10 + z + t % k];
+                        want = isnan(v) || v > want ? v : want;
+                    }
+                    double got[2] = { test_value(&a.out[0], i),
+                                      test_value(&b.out[0], i) };
+                    for (int o = 0; o < 2; o++)
+                        if (!(got[o] == want || (isnan(got[o]) && isnan(want))))
+                            fail_msg("window %d order %d index %lld: %g, "
+                                     "expected %g",
+                                     k, o, (long long)i, got[o], want);
+                }
+        test_node_release(&a);
+        test_node_release(&b);
     }
 }
 
@@ -363,7 +406,7 @@ static void test_indices_channels_last(void **state)
     for (int k = 0; k < 2; k++) {
         test_node_attrs(both[k],
                         "kernel_shape=[3,2] strides=[2,1] pads=[1,0,1,1]");
-        both[k]->in[0] = test_tensor(&both[k]->region, "f32 2,5,6,7");
+        both[k]->in[0] = test_row_tensor(&both[k]->region, "f32 2,5,6,7");
     }
     assert_int_equal(test_node_run(&a), QN_OK);
     assert_int_equal(test_node_run_nhwc(&b), QN_OK);
@@ -379,6 +422,7 @@ int main(void)
         cmocka_unit_test(test_known_values),
         cmocka_unit_test(test_refuses_bad_windows),
         cmocka_unit_test(test_fast_equals_plain),
+        cmocka_unit_test(test_extremes_survive),
         cmocka_unit_test(test_indices_channels_last),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

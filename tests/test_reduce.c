@@ -505,12 +505,12 @@ static void test_fast_equals_plain(void **state)
                      shapes[r / OPS].dims);
             test_node_init(&t[k], op, 11, 1, 1);
             test_node_attrs(&t[k], shapes[r / OPS].attrs);
-            t[k].in[0] = test_tensor(&t[k].region, text);
+            t[k].in[0] = test_row_tensor(&t[k].region, text);
             assert_int_equal(test_node_run(&t[k]), QN_OK);
         }
         for (int64_t i = 0; i < qn_count(&t[0].out[0]); i++) {
-            double g = test_element(&t[1].out[0], i);
-            double w = test_element(&t[0].out[0], i);
+            double g = test_value(&t[1].out[0], i);
+            double w = test_value(&t[0].out[0], i);
             if (!(fabs(g - w) <= 1e-6 + 1e-6 * fabs(w)))
                 fail_msg("%s of %s %s: index %lld is %.9g, expected %.9g", op,
                          shapes[r / OPS].dims, shapes[r / OPS].attrs,
@@ -541,7 +541,7 @@ static void test_long_mean_is_accurate(void **state)
         test_node_input(&t, 0, QN_F32, 2,
                         k ? (int64_t[]){ 1, N } : (int64_t[]){ N, 1 }, x);
         assert_int_equal(test_node_run(&t), QN_OK);
-        double got = test_element(&t.out[0], 0);
+        double got = test_value(&t.out[0], 0);
         if (!(fabs(got / exact - 1) < 1e-6))
             fail_msg("%s: %.9g, exact %.9g", axes[k], got, exact);
         test_node_release(&t);

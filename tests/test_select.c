@@ -301,14 +301,14 @@ static void test_topk_ties_by_index(void **state)
         test_node t;
         bool taken[N] = { false };
         test_node_init(&t, "TopK", 11, 2, 2);
-        t.in[0] = test_tensor(&t.region, "f32 500");
+        t.in[0] = test_row_tensor(&t.region, "f32 500");
         test_node_input(&t, 1, QN_I64, 1, (int64_t[]){ 1 }, &k);
         assert_int_equal(test_node_run(&t), QN_OK);
         for (int64_t i = 0; i < k; i++) {
             int64_t best = -1;
             for (int64_t p = 0; p < N; p++)
                 if (!taken[p] &&
-                    (best < 0 || test_pattern(p) > test_pattern(best)))
+                    (best < 0 || test_filler(p) > test_filler(best)))
                     best = p;
             taken[best] = true;
             if (((int64_t *)t.out[1].data)[i] != best)

@@ -228,12 +228,12 @@ static void test_fast_equals_plain(void **state)
                      shapes[r / 2].dims);
             test_node_init(&t[k], ops[r % 2], 13, 1, 1);
             test_node_attrs(&t[k], shapes[r / 2].attrs);
-            t[k].in[0] = test_tensor(&t[k].region, text);
+            t[k].in[0] = test_row_tensor(&t[k].region, text);
             assert_int_equal(test_node_run(&t[k]), QN_OK);
         }
         for (int64_t i = 0; i < qn_count(&t[0].out[0]); i++) {
-            double g = test_element(&t[1].out[0], i);
-            double w = test_element(&t[0].out[0], i);
+            double g = test_value(&t[1].out[0], i);
+            double w = test_value(&t[0].out[0], i);
             if (!(fabs(g - w) <= 1e-9 + 1e-6 * fabs(w)))
                 fail_msg("%s of %s %s: index %lld is %.9g, expected %.9g",
                          ops[r % 2], shapes[r / 2].dims, shapes[r / 2].attrs,
@@ -254,7 +254,7 @@ static void test_in_place(void **state)
         const qn_kernel *kernel;
         test_node_init(&t, k / 2 ? "LogSoftmax" : "Softmax", 13, 1, 1);
         test_node_attrs(&t, axes[k % 2]);
-        t.in[0] = test_tensor(&t.region, "f32 37,41");
+        t.in[0] = test_row_tensor(&t.region, "f32 37,41");
         assert_int_equal(test_node_run(&t), QN_OK);
         assert_int_equal(qn_eval_kernel(&t.node, t.in, &kernel, &t.err), QN_OK);
         qn_tensor same = t.in[0];

@@ -4,13 +4,14 @@
  * position, or the last with select_last_index. NaN beats every number, as in
  * NumPy. One copy of the loops per element type.
  */
+#include "runtime/cpu/simd/argmax.h"
 #include "runtime/base/half.h"
 #include "runtime/cpu/grain.h"
 #include "runtime/cpu/simd/span.h"
 #include "runtime/cpu/tables.h"
 #include "runtime/ops/reduce.h"
 
-enum { COLS = 64 };
+enum { COLS = 64, WIDE_COLS = 512 };
 
 typedef struct arg_job {
     const void *x;
@@ -105,6 +106,33 @@ static void float_rows_piece(void *arg, int64_t begin, int64_t end, int thread)
     }
 }
 
+/* items: outer x blocks of columns; rows are counted in 32 bits */
+static void float_columns_piece(void *arg, int64_t begin, int64_t end,
+                                int thread)
+{
+    const arg_job *j = arg;
+    qn_argmax_fn row = qn_argmax_pick()->row[j->min][j->last];
+    int64_t blocks = (j->inner + WIDE_COLS - 1) / WIDE_COLS;
+    (void)thread;
+    for (int64_t item = begin; item < end; item++) {
+        int64_t outer = item / blocks, from = item % blocks * WIDE_COLS;
+        int64_t cols =
+            j->inner - from < WIDE_COLS ? j->inner - from : WIDE_COLS;
+        const float *x = (const float *)j->x + outer * j->n * j->inner + from;
+        int64_t *y = j->y + outer * j->inner + from;
+        float best[WIDE_COLS];
+        int32_t at[WIDE_COLS];
+        for (int64_t c = 0; c < cols; c++) {
+            best[c] = x[c];
+            at[c] = 0;
+        }
+        for (int64_t i = 1; i < j->n; i++)
+            row(best, at, x + i * j->inner, (int32_t)i, cols);
+        for (int64_t c = 0; c < cols; c++)
+            y[c] = at[c];
+    }
+}
+
 static qn_status arg_launch(const qn_launch *k)
 {
     static void (*const by_type[QN_DTYPE_COUNT])(const arg_job *, int64_t,
@@ -136,10 +164,12 @@ static qn_status arg_launch(const qn_launch *k)
                     float_rows_piece, &j);
         return QN_OK;
     }
-    qn_parallel(
-        k->team, j.outer * ((j.inner + COLS - 1) / COLS),
-        qn_grain(10 + (double)j.n * (double)(j.inner < COLS ? j.inner : COLS)),
-        arg_piece, &j);
+    bool wide = k->in[0].dtype == QN_F32 && j.n <= INT32_MAX;
+    int64_t cols = wide ? WIDE_COLS : COLS;
+    double ns = (double)j.n * (double)(j.inner < cols ? j.inner : cols);
+    qn_parallel(k->team, j.outer * ((j.inner + cols - 1) / cols),
+                qn_grain(10 + ns * (wide ? 0.3 : 1)),
+                wide ? float_columns_piece : arg_piece, &j);
     return QN_OK;
 }
 

@@ -275,57 +275,89 @@ static void three_axes(pool_state *s)
     }
 }
 
+/* A row for each slice of the window, and one for their fold. */
+static int64_t scratch_floats(const qn_pool_geometry *g)
+{
+    int w = g->n - 1;
+    int64_t slices = g->n < 3 ? 1 : clamp(g->kernel[0], 1, g->in[0]);
+    return (1 + slices) * g->in[w];
+}
+
+static const qn_window_fold *fold_of(const pool_job *j)
+{
+    return j->s->kind == POOL_MAX ? &j->window->max : &j->window->sum;
+}
+
+/* Rows [h0, h1) of the window in one slice; NULL if there are none. Returns a
+ * row of the input itself where that is the only one. */
+static const float *fold_slice(const pool_job *j, const float *slice,
+                               int64_t oh, float *scratch)
+{
+    const qn_pool_geometry *g = &j->s->g;
+    int64_t h0, h1, w = g->in[2];
+    taps_inside(g, 1, oh, &h0, &h1);
+    if (h0 == h1)
+        return NULL;
+    int64_t ih = oh * g->stride[1] - g->lo[1] + h0 * g->dilation[1];
+    const float *first = slice + ih * w;
+    if (h1 - h0 == 1)
+        return first;
+    fold_of(j)->rows(scratch, first, h1 - h0, g->dilation[1] * w, w);
+    return scratch;
+}
+
 /* The rows under output row (od, oh) folded into one; NULL if there are none.
- * May return a row of the input itself. */
+ * scratch: a row for the result, then one for each slice of the window. */
 static const float *fold_rows(const pool_job *j, const float *plane, int64_t od,
                               int64_t oh, float *scratch)
 {
     const qn_pool_geometry *g = &j->s->g;
-    int64_t d0, d1, h0, h1, w = g->in[2];
-    const float *folded = NULL;
+    int64_t d0, d1, w = g->in[2];
     taps_inside(g, 0, od, &d0, &d1);
-    taps_inside(g, 1, oh, &h0, &h1);
-    for (int64_t d = d0; d < d1; d++)
-        for (int64_t h = h0; h < h1; h++) {
-            int64_t id = od * g->stride[0] - g->lo[0] + d * g->dilation[0];
-            int64_t ih = oh * g->stride[1] - g->lo[1] + h * g->dilation[1];
-            const float *row = plane + (id * g->in[1] + ih) * w;
-            if (!folded) {
-                folded = row;
-                continue;
-            }
-            if (folded != scratch) {
-                memcpy(scratch, folded, (size_t)w * sizeof *scratch);
-                folded = scratch;
-            }
-            if (j->s->kind == POOL_MAX)
-                j->window->max_into(scratch, row, 1, w);
-            else
-                j->window->add_into(scratch, row, 1, w);
-        }
-    return folded;
+    for (int64_t d = d0; d < d1; d++) {
+        int64_t id = od * g->stride[0] - g->lo[0] + d * g->dilation[0];
+        float *into = scratch + (1 + d - d0) * w;
+        const float *row = fold_slice(j, plane + id * g->in[1] * w, oh, into);
+        if (!row || d1 - d0 == 1)
+            return row;
+        if (row != into)
+            memcpy(into, row, (size_t)w * sizeof *into);
+    }
+    if (d0 == d1)
+        return NULL;
+    fold_of(j)->rows(scratch, scratch + w, d1 - d0, w, w);
+    return scratch;
+}
+
+/* Outputs whose window hangs over an end see fewer taps. */
+static void fold_edge(const pool_job *j, const float *row, float *out,
+                      int64_t begin, int64_t end)
+{
+    const qn_pool_geometry *g = &j->s->g;
+    for (int64_t o = begin; o < end; o++) {
+        int64_t from, to;
+        taps_inside(g, 2, o, &from, &to);
+        int64_t at = o * g->stride[2] - g->lo[2] + from * g->dilation[2];
+        if (!row || from == to)
+            out[o] = j->s->kind == POOL_MAX ? -INFINITY : 0;
+        else
+            fold_of(j)->columns(out + o, row + at, 1, 1, to - from,
+                                g->dilation[2]);
+    }
 }
 
 static void fold_columns(const pool_job *j, const float *row, float *out)
 {
     const qn_pool_geometry *g = &j->s->g;
-    int64_t stride = g->stride[2], n = g->out[2];
-    float start = j->s->kind == POOL_MAX ? -INFINITY : 0;
-    for (int64_t i = 0; i < n; i++)
-        out[i] = start;
-    for (int64_t k = 0; row && k < g->kernel[2]; k++) {
-        int64_t first =
-            k * g->dilation[2] - g->lo[2]; /* position for output 0 */
-        int64_t from = clamp(ceil_div(-first, stride), 0, n);
-        int64_t to = clamp(ceil_div(g->in[2] - first, stride), from, n);
-        if (from == to)
-            continue;
-        const float *x = row + first + from * stride;
-        if (j->s->kind == POOL_MAX)
-            j->window->max_into(out + from, x, stride, to - from);
-        else
-            j->window->add_into(out + from, x, stride, to - from);
-    }
+    int64_t stride = g->stride[2], n = g->out[2], lo = g->lo[2];
+    int64_t last = (g->kernel[2] - 1) * g->dilation[2];
+    int64_t from = row ? clamp(ceil_div(lo, stride), 0, n) : n;
+    int64_t to = clamp(ceil_div(g->in[2] + lo - last, stride), from, n);
+    fold_edge(j, row, out, 0, from);
+    if (from < to)
+        fold_of(j)->columns(out + from, row + from * stride - lo, to - from,
+                            stride, g->kernel[2], g->dilation[2]);
+    fold_edge(j, row, out, to, n);
 }
 
 /* items: planes, batch x channels */
@@ -334,7 +366,7 @@ static void rows_piece(void *arg, int64_t begin, int64_t end, int thread)
     const pool_job *j = arg;
     const pool_state *s = j->s;
     const qn_pool_geometry *g = &s->g;
-    float *scratch = j->scratch + thread * g->in[2];
+    float *scratch = j->scratch + thread * scratch_floats(g);
     for (int64_t plane = begin; plane < end; plane++) {
         const float *x = (const float *)j->x + plane * s->in_size;
         float *y = (float *)j->y + plane * s->out_size;
@@ -342,7 +374,7 @@ static void rows_piece(void *arg, int64_t begin, int64_t end, int thread)
             for (int64_t oh = 0; oh < g->out[1]; oh++, y += g->out[2]) {
                 fold_columns(j, fold_rows(j, x, od, oh, scratch), y);
                 if (s->kind == POOL_MEAN)
-                    j->window->divide(
+                    j->window->divide_each(
                         y, (float)(counted(s, 0, od) * counted(s, 1, oh)),
                         j->counts, g->out[2]);
             }
@@ -374,12 +406,11 @@ static void nhwc_piece(void *arg, int64_t begin, int64_t end, int thread)
                 continue;
             }
             const float *p = x + (ih * g->in[1] + iw) * channels;
-            if (s->kind == POOL_MAX)
-                j->window->max_taps(y, p, h1 - h0, row, w1 - w0, col, channels);
-            else
-                j->window->mean_taps(
-                    y, p, h1 - h0, row, w1 - w0, col, channels,
-                    (float)(counted(s, 0, oh) * counted(s, 1, ow)));
+            fold_of(j)->taps(y, p, h1 - h0, row, w1 - w0, col, channels);
+            if (s->kind == POOL_MEAN)
+                j->window->divide(
+                    y, (float)(counted(s, 0, oh) * counted(s, 1, ow)),
+                    channels);
         }
     }
 }

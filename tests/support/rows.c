@@ -11,12 +11,12 @@
 
 #include <cmocka.h>
 
-double test_pattern(int64_t i)
+double test_filler(int64_t i)
 {
     return (double)((i * 37 + i / 23 * 5 + 11) % 23 - 11) / 4;
 }
 
-double test_element(const qn_tensor *t, int64_t i)
+double test_value(const qn_tensor *t, int64_t i)
 {
     switch (t->dtype) {
 #define READ(name, type) \
@@ -98,7 +98,7 @@ static qn_dtype type_named(const char *s, size_t len)
 /* Integers have no quarters: the filler is counted in them. */
 static double filler(qn_dtype dtype, int64_t i)
 {
-    double v = test_pattern(i);
+    double v = test_filler(i);
     if (dtype == QN_BOOL)
         return v > 0;
     if (qn_dtypes_has(QN_TYPES_UNSIGNED, dtype))
@@ -106,7 +106,7 @@ static double filler(qn_dtype dtype, int64_t i)
     return qn_dtypes_has(QN_TYPES_SIGNED, dtype) ? 4 * v : v;
 }
 
-qn_tensor test_tensor(qn_region *region, const char *text)
+qn_tensor test_row_tensor(qn_region *region, const char *text)
 {
     qn_tensor t = { 0 };
     if (!*text)
@@ -207,7 +207,7 @@ static void compare(const test_row *row, size_t number, uint32_t k,
                  qn_dtype_name(got->dtype), qn_shape_text(&got->shape, a),
                  qn_dtype_name(want->dtype), qn_shape_text(&want->shape, b));
     for (int64_t i = 0; i < qn_count(want); i++) {
-        double g = test_element(got, i), w = test_element(want, i);
+        double g = test_value(got, i), w = test_value(want, i);
         if (g == w || (isnan(g) && isnan(w)))
             continue;
         if (!(fabs(g - w) <= row->atol + row->rtol * fabs(w)))
@@ -225,14 +225,14 @@ static void run_row(const test_row *row, size_t number)
     test_node_init(&t, row->op, row->opset, n_in, n_out ? n_out : 1);
     test_node_attrs(&t, row->attrs);
     for (uint32_t i = 0; i < n_in; i++)
-        t.in[i] = test_tensor(&t.region, row->in[i]);
+        t.in[i] = test_row_tensor(&t.region, row->in[i]);
     qn_status st = test_node_run(&t);
     if (row->says ? st != row->status || !strstr(t.err.text, row->says)
                   : st != QN_OK)
         fail_msg("row %zu %s %s: status %s, \"%s\"", number, row->op,
                  row->attrs ? row->attrs : "", qn_status_name(st), t.err.text);
     for (uint32_t k = 0; st == QN_OK && k < n_out; k++) {
-        qn_tensor want = test_tensor(&t.region, row->out[k]);
+        qn_tensor want = test_row_tensor(&t.region, row->out[k]);
         if (qn_present(&want))
             compare(row, number, k, &t.out[k], &want);
     }

@@ -4,7 +4,7 @@
  *
  *   attrs   "kernel_shape=[3,3] ceil_mode=1 alpha=0.5 auto_pad=VALID"
  *           lists are ints; a number with a dot is a float
- *   tensor  "f32 2,3,4"         data are test_pattern()
+ *   tensor  "f32 2,3,4"         data are test_filler()
  *           "i64 2: 5 -1"       data as given (nan, inf, -inf too)
  *           "f32 : 2.5"         a scalar
  *           "f32 0,3:"          no elements
@@ -30,15 +30,15 @@ typedef struct test_row {
 
 /* Element i of the filler: quarters from -2.75 to 2.75, no two neighbours
  * alike, scrambled; small enough for every type once rounded. */
-double test_pattern(int64_t i);
+double test_filler(int64_t i);
 
 /* Run every row; fail with its number, operator and attributes. */
 void test_rows_run(const test_row *rows, size_t n);
 
 /* For tests with data of their own: attributes, and tensors in t->region. */
 void test_node_attrs(test_node *t, const char *attrs);
-qn_tensor test_tensor(qn_region *region, const char *text);
-double test_element(const qn_tensor *t, int64_t i);
+qn_tensor test_row_tensor(qn_region *region, const char *text);
+double test_value(const qn_tensor *t, int64_t i);
 
 /*
  * The node in channels-last order: rank-4 inputs are handed over as N, H, W, C

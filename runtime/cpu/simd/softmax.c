@@ -6,16 +6,17 @@
 
 enum { LANES = 16, ROW_BLOCK = 16 };
 
+/* n >= LANES; y NULL: the sum only */
 static float exp_sum_block(float *y, const float *x, int64_t n, float max)
 {
-    float a[LANES] = { 0 };
+    float a[LANES];
     int64_t i = 0;
     for (; i + LANES <= n; i += LANES) {
         float e[LANES];
         for (int l = 0; l < LANES; l++)
             e[l] = qn_exp_f32(x[i + l] - max);
         for (int l = 0; l < LANES; l++)
-            a[l] += e[l];
+            a[l] = i ? a[l] + e[l] : e[l];
         for (int l = 0; y && l < LANES; l++)
             y[i + l] = e[l];
     }
@@ -34,10 +35,17 @@ static float exp_sum_block(float *y, const float *x, int64_t n, float max)
 static double exp_sum(float *y, const float *x, int64_t n, float max)
 {
     double total = 0;
-    for (int64_t i = 0; i < n; i += QN_SUM_BLOCK)
+    int64_t i = 0;
+    for (; n - i >= LANES; i += QN_SUM_BLOCK)
         total += (double)exp_sum_block(
             y ? y + i : y, x + i, n - i < QN_SUM_BLOCK ? n - i : QN_SUM_BLOCK,
             max);
+    for (; i < n; i++) {
+        float e = qn_exp_f32(x[i] - max);
+        total += (double)e;
+        if (y)
+            y[i] = e;
+    }
     return total;
 }
 

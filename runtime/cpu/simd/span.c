@@ -15,12 +15,16 @@ enum { SHORT = 16, ROW_BLOCK = 16 };
 #define MORE(x, acc) ((((x) > (acc)) | ((x) != (x))) ? (x) : (acc))
 #define LESS(x, acc) ((((x) < (acc)) | ((x) != (x))) ? (x) : (acc))
 
+/* n >= LANES, so that the first elements start the lanes: gcc clears an array
+ * by a slow string store. */
 #define DEFINE_SUM(name, TERM)                                               \
     static inline float name##_block(const float *x, int64_t n, float shift) \
     {                                                                        \
-        float a[LANES] = { 0 };                                              \
-        int64_t i = 0;                                                       \
+        float a[LANES];                                                      \
+        int64_t i = LANES;                                                   \
         (void)shift;                                                         \
+        for (int l = 0; l < LANES; l++)                                      \
+            a[l] = TERM(x[l]);                                               \
         for (; i + LANES <= n; i += LANES)                                   \
             for (int l = 0; l < LANES; l++)                                  \
                 a[l] += TERM(x[i + l]);                                      \
@@ -35,14 +39,11 @@ enum { SHORT = 16, ROW_BLOCK = 16 };
     {                                                                        \
         double total = 0;                                                    \
         (void)shift;                                                         \
-        if (n < SHORT) {                                                     \
-            for (int64_t i = 0; i < n; i++)                                  \
-                total += (double)TERM(x[i]);                                 \
-            return total;                                                    \
-        }                                                                    \
-        for (int64_t i = 0; i < n; i += QN_SUM_BLOCK)                        \
+        for (; n >= LANES; x += QN_SUM_BLOCK, n -= QN_SUM_BLOCK)             \
             total += (double)name##_block(                                   \
-                x + i, n - i < QN_SUM_BLOCK ? n - i : QN_SUM_BLOCK, shift);  \
+                x, n < QN_SUM_BLOCK ? n : QN_SUM_BLOCK, shift);              \
+        for (int64_t i = 0; i < n; i++)                                      \
+            total += (double)TERM(x[i]);                                     \
         return total;                                                        \
     }
 
