@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shape, Size, Constant, ConstantOfShape, Range: small, or one fill. */
+#include "runtime/base/half.h"
 #include "runtime/cpu/strided.h"
 #include "runtime/cpu/tables.h"
 #include "runtime/ops/move.h"
@@ -148,6 +149,18 @@ static qn_status launch_range(const qn_launch *k)
         CASE(I16, int16_t, uint64_t)
         CASE(I32, int32_t, uint64_t)
         CASE(I64, int64_t, uint64_t)
+#undef CASE
+#define CASE(name, widen, narrow)                                              \
+    case QN_##name: {                                                          \
+        double start = (double)widen(*(const uint16_t *)k->in[0].data);        \
+        double delta = (double)widen(*(const uint16_t *)k->in[2].data);        \
+        uint16_t *out = k->out[0].data;                                        \
+        for (int64_t i = 0; i < n; i++)                                        \
+            out[i] = narrow(start + (double)i * delta);                        \
+        return QN_OK;                                                          \
+    }
+        CASE(F16, qn_f16_to_f32, qn_f64_to_f16)
+        CASE(BF16, qn_bf16_to_f32, qn_f64_to_bf16)
 #undef CASE
     default:
         return qn_launch_fail(k, QN_UNSUPPORTED, "range of %s",

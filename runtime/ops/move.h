@@ -18,6 +18,7 @@
 #define QN_TYPES_V21 (QN_TYPES_V19 | QN_BIT(U4) | QN_BIT(I4))
 #define QN_TYPES_V23 (QN_TYPES_V21 | QN_BIT(F4E2M1))
 #define QN_TYPES_V24 (QN_TYPES_V23 | QN_BIT(F8E8M0))
+#define QN_TYPES_V25 (QN_TYPES_V24 | QN_BIT(U2) | QN_BIT(I2))
 
 /* Place in memory of logical axis `axis` of a node's tensor of this rank. */
 static inline int qn_memory_axis(const qn_node *node, int rank, int axis)

@@ -162,7 +162,8 @@ static const qn_op rows[] = {
     PAD(19, 20, 4, 5u << 1, QN_TYPES_V13),
     PAD(21, 22, 4, 5u << 1, QN_TYPES_V21),
     PAD(23, 23, 4, 5u << 1, QN_TYPES_V23),
-    PAD(24, QN_OPSET_MAX, 4, 5u << 1, QN_TYPES_V24),
+    PAD(24, 24, 4, 5u << 1, QN_TYPES_V24),
+    PAD(25, QN_OPSET_MAX, 4, 5u << 1, QN_TYPES_V25),
 };
 
 QN_OP_TABLE(qn_ops_pad, rows);

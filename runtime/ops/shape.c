@@ -117,6 +117,7 @@ static qn_status infer_constant(const qn_infer *in, qn_error *err)
 #define FILL_V21 (FILL_V20 | QN_BIT(U4) | QN_BIT(I4))
 #define FILL_V23 (FILL_V21 | QN_BIT(F4E2M1))
 #define FILL_V24 (FILL_V23 | QN_BIT(F8E8M0))
+#define FILL_V25 (FILL_V24 | QN_BIT(U2) | QN_BIT(I2))
 
 static qn_status check_fill(const qn_node *node, qn_error *err)
 {
@@ -124,8 +125,8 @@ static qn_status check_fill(const qn_node *node, qn_error *err)
         int since;
         qn_dtypes types;
     } allowed[] = {
-        { 24, FILL_V24 }, { 23, FILL_V23 }, { 21, FILL_V21 },
-        { 20, FILL_V20 }, { 9, FILL_V9 },
+        { 25, FILL_V25 }, { 24, FILL_V24 }, { 23, FILL_V23 },
+        { 21, FILL_V21 }, { 20, FILL_V20 }, { 9, FILL_V9 },
     };
     const qn_attr *a = qn_node_attr(node, "value");
     int64_t n;
@@ -228,7 +229,7 @@ static qn_status infer_range(const qn_infer *in, qn_error *err)
         else if (t->dtype == QN_I32 || t->dtype == QN_I16)
             v[i] = (int64_t)f[i];
     }
-    if (in->in[0].dtype == QN_F32 || in->in[0].dtype == QN_F64)
+    if (qn_dtypes_has(QN_TYPES_FLOAT, in->in[0].dtype))
         st = count_floats(f[0], f[1], f[2], &n, err);
     else
         st = count_ints(v[0], v[1], v[2], &n, err);
@@ -252,6 +253,11 @@ static qn_status infer_range(const qn_infer *in, qn_error *err)
 #define FILL(SINCE, UNTIL)                                                     \
     ROW("ConstantOfShape", SINCE, UNTIL, 1, QN_BIT(I64), .value_in = 1u << 0,  \
         .out_types = fill_types, .check = check_fill, .infer = infer_fill)
+#define RANGE_V11                                                              \
+    (QN_BIT(F32) | QN_BIT(F64) | QN_BIT(I16) | QN_BIT(I32) | QN_BIT(I64))
+#define RANGE(SINCE, UNTIL, TYPES)                                             \
+    ROW("Range", SINCE, UNTIL, 3, TYPES, .flags = QN_OP_SAME_TYPE,             \
+        .value_in = 7u, .infer = infer_range)
 /* One row: the attribute forms that later versions add are unknown to the
  * earlier ones, and no writer kept to the float types of version 1. */
 #define CONSTANT                                                               \
@@ -265,22 +271,24 @@ static const qn_op rows[] = {
     SHAPE(19, 20, QN_TYPES_V19),
     SHAPE(21, 22, QN_TYPES_V21),
     SHAPE(23, 23, QN_TYPES_V23),
-    SHAPE(24, QN_OPSET_MAX, QN_TYPES_V24),
+    SHAPE(24, 24, QN_TYPES_V24),
+    SHAPE(25, QN_OPSET_MAX, QN_TYPES_V25),
     SIZE(1, 12, QN_TYPES_CLASSIC),
     SIZE(13, 18, QN_TYPES_V13),
     SIZE(19, 20, QN_TYPES_V19),
     SIZE(21, 22, QN_TYPES_V21),
     SIZE(23, 23, QN_TYPES_V23),
-    SIZE(24, QN_OPSET_MAX, QN_TYPES_V24),
+    SIZE(24, 24, QN_TYPES_V24),
+    SIZE(25, QN_OPSET_MAX, QN_TYPES_V25),
     CONSTANT,
     FILL(9, 19),
     FILL(20, 20),
     FILL(21, 22),
     FILL(23, 23),
-    FILL(24, QN_OPSET_MAX),
-    ROW("Range", 11, QN_OPSET_MAX, 3,
-        QN_BIT(F32) | QN_BIT(F64) | QN_BIT(I16) | QN_BIT(I32) | QN_BIT(I64),
-        .flags = QN_OP_SAME_TYPE, .value_in = 7u, .infer = infer_range),
+    FILL(24, 24),
+    FILL(25, QN_OPSET_MAX),
+    RANGE(11, 26, RANGE_V11),
+    RANGE(27, QN_OPSET_MAX, RANGE_V11 | QN_BIT(F16) | QN_BIT(BF16)),
 };
 
 QN_OP_TABLE(qn_ops_shape, rows);
