@@ -44,7 +44,7 @@ TESTDATA ?= /usr/share/libonnx-testdata/data
 
 .PHONY: all serve check unit e2e verify lint asan tsan fuzz replay bench format \
         image install clean help
-all: $(LIB) $(SERVER_LIB) $(if $(wildcard server/codec/npy.c),$(QUERN)) ## build build/quern and the libraries
+all: $(QUERN) ## build build/quern and the libraries
 
 $(QUERN): $(BUILD)/server/main.o $(SERVER_LIB) $(LIB)
 	$(CC) $(LDFLAGS_ALL) $^ -o $@ -lmicrohttpd $(LIBS)

@@ -252,10 +252,10 @@ ROWS
 }
 
 part_memory() {
-    images 20000 >"$tmp/big"
+    images 6000 >"$tmp/big"
     images 200 >"$tmp/small"
     # room for one large request, not for two
-    start --memory-budget 160M --queue 2 --max-wait 60s || return
+    start --memory-budget 56M --queue 2 --max-wait 60s || return
     has "fits once" "$(get $infer --data-binary "@$tmp/big" 2>/dev/null | head -c 200)" '"outputs"'
     i=0
     while [ $i -lt 8 ]; do
@@ -274,7 +274,7 @@ part_memory() {
     has "refused ones are logged with a reason" "$(grep '"status":429' "$tmp/log" | head -n 1)" '"reason":"'
     has "leases are zero" "$(get /v1/status)" '"leases":0'
     stop
-    start --memory-budget 160M --max-wait 1ms || return
+    start --memory-budget 56M --max-wait 1ms || return
     i=0
     while [ $i -lt 4 ]; do
         (whole $infer --data-binary "@$tmp/big" 2>/dev/null | head -c 600 >"$tmp/answer.$i") &
@@ -289,10 +289,10 @@ part_memory() {
     has "503 after the longest wait" "$(cat "$tmp"/answer.*)" 'HTTP/1.1 503'
     has "503 says when" "$(cat "$tmp"/answer.*)" 'Retry-After: '
     stop
-    start --memory-budget 64M || return
+    start --memory-budget 24M || return
     never=$(whole $infer --data-binary "@$tmp/big" -H 'Expect:')
     has "what can never fit" "$never" 'HTTP/1.1 400'
-    has "with both numbers" "$never" 'the budget of 67108864 bytes'
+    has "with both numbers" "$never" 'the budget of 25165824 bytes'
     same "a smaller one does" "$(code $infer --data-binary "@$tmp/small")" 200
     stop
     "$quern" serve --models "$tmp/models" --port 0 --memory-budget 60K \
@@ -306,7 +306,7 @@ part_memory() {
 }
 
 part_deadline() {
-    images 20000 >"$tmp/big"
+    images 6000 >"$tmp/big"
     start || return
     code $infer --data-binary "@$tmp/big" >/dev/null
     late=$(whole $infer -H 'X-Quern-Deadline-Ms: 1' --data-binary "@$tmp/big")
@@ -317,7 +317,7 @@ part_deadline() {
 }
 
 part_leaving() {
-    images 20000 >"$tmp/big"
+    images 40000 >"$tmp/big"
     start --half-close-cancels || return
     timeout -s KILL 0.15 curl -s -o /dev/null --data-binary "@$tmp/big" "$(url $infer)"
     n=0
@@ -332,7 +332,7 @@ part_leaving() {
 }
 
 part_drain() {
-    images 20000 >"$tmp/big"
+    images 6000 >"$tmp/big"
     start || return
     code $infer --data-binary "@$tmp/big" >/dev/null
     i=0
@@ -347,7 +347,7 @@ part_drain() {
         n=$((n + 1))
         sleep 0.02
     done
-    sleep 0.3
+    sleep 0.2
     stop
     i=0
     while [ $i -lt 6 ]; do
