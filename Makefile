@@ -40,6 +40,7 @@ TEST_BIN := $(TEST_SRC:tests/%.c=$(BUILD)/tests/%)
 SUPPORT_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/support/*.c)))
 
 QUERN := $(BUILD)/quern
+IMAGES ?= 6000
 TESTDATA ?= /usr/share/libonnx-testdata/data
 
 .PHONY: all serve check unit e2e verify lint asan tsan fuzz replay bench format \
@@ -89,7 +90,7 @@ unit: $(TEST_BIN) ## unit tests (cmocka)
 	@set -e; for t in $(TEST_BIN); do echo "== $$t"; $$t; done
 
 e2e: $(QUERN) ## end-to-end tests: the real binary and curl
-	sh tests/e2e/run.sh $(QUERN)
+	IMAGES=$(IMAGES) sh tests/e2e/run.sh $(QUERN)
 
 verify: $(QUERN) ## ONNX backend tests of Debian's libonnx-testdata
 	$(QUERN) verify $(TESTDATA)
@@ -114,7 +115,8 @@ asan: ## unit and end-to-end tests under AddressSanitizer and UBSan
 	    unit replay e2e
 tsan: ## the same under ThreadSanitizer
 	$(MAKE) --no-print-directory BUILD=build-tsan OPT=-O1 \
-	    SAN="-fsanitize=thread -fno-omit-frame-pointer" unit e2e
+	    SAN="-fsanitize=thread -fno-omit-frame-pointer" \
+	    IMAGES=600 unit e2e
 
 FUZZ_SECONDS ?= 60
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))

@@ -14,14 +14,18 @@ passed=0
 failed=0
 pid=
 port=
-# instrumented builds are slow
-patience=${PATIENCE:-300}
+patience=300 # tenths of a second until a server is ready
+# images of a large request; instrumented builds take fewer
+n_images=${IMAGES:-6000}
+# an image takes 5.4 KB of arena, inputs and outputs
+room_for_one=$((n_images * 9300))
+room_for_none=$((n_images * 4000))
 
 cleanup() {
     [ -n "$pid" ] && kill -KILL "$pid" 2>/dev/null
     rm -rf "$tmp"
 }
-trap cleanup EXIT INT TERM
+[ "${KEEP:-}" ] || trap cleanup EXIT INT TERM
 
 pass() { passed=$((passed + 1)); }
 fail() {
@@ -94,6 +98,16 @@ whole() {
     curl -sS -m 60 -i "$@" "$(url "$path")" | tr -d '\r'
 }
 infer=/v1/models/digits:infer
+# until a request has all its bytes and is being answered
+wait_inferring() {
+    n=0
+    while [ $n -lt 200 ]; do
+        case $(get /v1/status) in *'"inferring":0'*) ;; *) return ;; esac
+        n=$((n + 1))
+        sleep 0.02
+    done
+    fail "no request began"
+}
 
 # a request for digits with $1 images
 images() {
@@ -190,7 +204,7 @@ part_infer() {
     has "chosen output" "$(get $infer -d "$(sed 's/}$/,"outputs":[{"name":"digit"}]}/' models/examples/digits/request.json)")" '"outputs":[{"name":"digit"'
     has "validate" "$(get /v1/models/digits:validate -d @models/examples/digits/request.json)" '"valid":true'
     has "chunked" "$(get $infer -H 'Transfer-Encoding: chunked' -d @models/examples/digits/request.json)" '"data":[7]'
-    images 12000 >"$tmp/many"
+    images $((n_images * 2)) >"$tmp/many"
     same "large body, with 100-continue" "$(code $infer --data-binary "@$tmp/many" -H 'Expect: 100-continue')" 200
     same "large body, chunked" "$(code $infer --data-binary "@$tmp/many" -H 'Transfer-Encoding: chunked')" 200
     # x-npy: magic, version 1.0, header of 118 bytes, 60 floats
@@ -252,10 +266,10 @@ ROWS
 }
 
 part_memory() {
-    images 6000 >"$tmp/big"
-    images 200 >"$tmp/small"
+    images $n_images >"$tmp/big"
+    images $((n_images / 30)) >"$tmp/small"
     # room for one large request, not for two
-    start --memory-budget 56M --queue 2 --max-wait 60s || return
+    start --memory-budget $room_for_one --queue 2 --max-wait 60s || return
     has "fits once" "$(get $infer --data-binary "@$tmp/big" 2>/dev/null | head -c 200)" '"outputs"'
     i=0
     while [ $i -lt 8 ]; do
@@ -274,7 +288,7 @@ part_memory() {
     has "refused ones are logged with a reason" "$(grep '"status":429' "$tmp/log" | head -n 1)" '"reason":"'
     has "leases are zero" "$(get /v1/status)" '"leases":0'
     stop
-    start --memory-budget 56M --max-wait 1ms || return
+    start --memory-budget $room_for_one --max-wait 1ms || return
     i=0
     while [ $i -lt 4 ]; do
         (whole $infer --data-binary "@$tmp/big" 2>/dev/null | head -c 600 >"$tmp/answer.$i") &
@@ -289,10 +303,10 @@ part_memory() {
     has "503 after the longest wait" "$(cat "$tmp"/answer.*)" 'HTTP/1.1 503'
     has "503 says when" "$(cat "$tmp"/answer.*)" 'Retry-After: '
     stop
-    start --memory-budget 24M || return
+    start --memory-budget $room_for_none || return
     never=$(whole $infer --data-binary "@$tmp/big" -H 'Expect:')
     has "what can never fit" "$never" 'HTTP/1.1 400'
-    has "with both numbers" "$never" 'the budget of 25165824 bytes'
+    has "with both numbers" "$never" "the budget of $room_for_none bytes"
     same "a smaller one does" "$(code $infer --data-binary "@$tmp/small")" 200
     stop
     "$quern" serve --models "$tmp/models" --port 0 --memory-budget 60K \
@@ -306,7 +320,7 @@ part_memory() {
 }
 
 part_deadline() {
-    images 6000 >"$tmp/big"
+    images $n_images >"$tmp/big"
     start || return
     code $infer --data-binary "@$tmp/big" >/dev/null
     late=$(whole $infer -H 'X-Quern-Deadline-Ms: 1' --data-binary "@$tmp/big")
@@ -317,9 +331,13 @@ part_deadline() {
 }
 
 part_leaving() {
-    images 40000 >"$tmp/big"
+    images $((n_images * 7)) >"$tmp/big"
     start --half-close-cancels || return
-    timeout -s KILL 0.15 curl -s -o /dev/null --data-binary "@$tmp/big" "$(url $infer)"
+    curl -s -o /dev/null --data-binary "@$tmp/big" "$(url $infer)" &
+    job=$!
+    wait_inferring
+    kill -KILL $job
+    wait $job 2>/dev/null
     n=0
     while [ $n -lt 50 ] && ! grep -q '"status":499' "$tmp/log"; do
         n=$((n + 1))
@@ -332,7 +350,7 @@ part_leaving() {
 }
 
 part_drain() {
-    images 6000 >"$tmp/big"
+    images $n_images >"$tmp/big"
     start || return
     code $infer --data-binary "@$tmp/big" >/dev/null
     i=0
@@ -341,12 +359,7 @@ part_drain() {
         eval "job$i=$!"
         i=$((i + 1))
     done
-    n=0
-    while [ $n -lt 50 ]; do
-        case $(get /v1/status) in *'"inferring":0'*) ;; *) break ;; esac
-        n=$((n + 1))
-        sleep 0.02
-    done
+    wait_inferring
     sleep 0.2
     stop
     i=0
