@@ -105,18 +105,18 @@ static void test_short_forms(void **state)
         test_scan_body(&t, body, strlen(body), NULL);
         if (t.status != QN_OK)
             fail_msg("%s: %s", rows[i].inputs, t.err.text);
-        const qn_scan_input *in = t.scan.inputs + rows[i].n - 1;
         if (t.scan.form != rows[i].form || t.scan.n_inputs != rows[i].n)
             fail_msg("%s: form %d, %u inputs", rows[i].inputs,
                      (int)t.scan.form, (unsigned)t.scan.n_inputs);
-        if (rows[i].n)
-            qn_shape_text(&in->shape, text);
-        if (strcmp(text, rows[i].shape) != 0)
-            fail_msg("%s: shape %s", rows[i].inputs, text);
-        if (rows[i].n && (in->data.kinds != rows[i].kinds ||
-                          in->data.string_bytes != rows[i].string_bytes))
-            fail_msg("%s: kinds %u, %zu bytes of strings", rows[i].inputs,
-                     in->data.kinds, in->data.string_bytes);
+        if (rows[i].n) {
+            const qn_scan_input *in = &t.scan.inputs[rows[i].n - 1];
+            if (strcmp(qn_shape_text(&in->shape, text), rows[i].shape) != 0)
+                fail_msg("%s: shape %s", rows[i].inputs, text);
+            if (in->data.kinds != rows[i].kinds ||
+                in->data.string_bytes != rows[i].string_bytes)
+                fail_msg("%s: kinds %u, %zu bytes of strings", rows[i].inputs,
+                         in->data.kinds, in->data.string_bytes);
+        }
         test_scan_release(&t);
     }
 }
@@ -445,6 +445,11 @@ static void test_objects(void **state)
     qn_error err = { 0 };
 
     (void)state;
+    assert_int_equal(qn_scan_object(NULL, 0, NULL, &region, &params, &err),
+                     QN_OK);
+    qn_scan scan;
+    assert_int_equal(qn_scan_body(NULL, 0, NULL, &region, &scan, &err),
+                     QN_FORMAT);
     assert_int_equal(qn_scan_object("", 0, NULL, &region, &params, &err), QN_OK);
     assert_int_equal(params.n, 0);
     assert_int_equal(qn_scan_object(" \n", 2, NULL, &region, &params, &err),

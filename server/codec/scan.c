@@ -372,6 +372,8 @@ qn_status qn_scan_body(const char *body, size_t len,
     qn_error spare = { 0 };
     qn_envelope envelope;
     qn_params root;
+
+    body = len ? body : ""; /* may be NULL */
     binding b = { .body = body, .len = len, .options = &o,
                   .envelope = &envelope, .out = out,
                   .err = err ? err : &spare };
@@ -411,7 +413,7 @@ qn_status qn_scan_object(const char *body, size_t len,
     err = err ? err : &spare;
     *out = (qn_params){ 0 };
     if (!len || qn_lex_space(body, body + len) == body + len)
-        return QN_OK;
+        return QN_OK; /* body may be NULL */
     st = qn_envelope_read(body, len, &o, false, region, &envelope, err);
     return st == QN_OK ? parse(&envelope, region, out, err) : st;
 }
