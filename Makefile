@@ -143,8 +143,8 @@ bench: $(QUERN) ## latency of the example model in this process
 	for m in models/examples/*/*/model.onnx; do for c in 1 2; do \
 	    $(QUERN) bench $$m --threads $$c --duration 3s; done; done
 
-# by hand: build/tests/bench/bench_layout FILE.csv...
-$(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(LIB)
+# by hand: build/tests/bench/bench_layout FILE.csv..., bench_codec [REPEATS]
+$(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(SERVER_LIB) $(LIB)
 	$(CC) $(LDFLAGS_ALL) $^ -o $@ $(LIBS)
 
 format: ## clang-format over the tree

@@ -79,24 +79,29 @@ static int compare(const big *a, const big *b)
 static int64_t read_digits(const qn_decimal *d, big *out)
 {
     const char *p = d->text, *end = d->text + d->len;
+    uint64_t piece = 0, scale = 1; /* digits not yet in `out`, 10^their number */
     int taken = 0;
     bool rest = false;
 
-    for (; p < end && *p != 'e' && *p != 'E'; p++) {
+    for (; p < end && *p != 'e' && *p != 'E' && !rest; p++) {
         unsigned digit = (unsigned)(*p - '0');
 
         if (digit > 9 || (!taken && !digit))
             continue; /* sign, point, leading zeros */
         if (taken == MAX_DIGITS) {
-            if (digit) {
-                rest = true;
-                break;
-            }
+            rest = digit != 0;
             continue;
         }
-        multiply_add(out, 10, digit);
+        piece = piece * 10 + digit;
+        scale *= 10;
         taken++;
+        if (scale == 10000000000000000000u) {
+            multiply_add(out, scale, piece);
+            piece = 0;
+            scale = 1;
+        }
     }
+    multiply_add(out, scale, piece);
     if (rest)
         multiply_add(out, 10, 1);
     return d->exponent - (taken - 19) - rest;
