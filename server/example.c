@@ -2,7 +2,8 @@
 /*
  * GET /v1/models/<id>/example: a request that works as it stands. From
  * request.json beside the model if there is one (it must be a JSON object),
- * else made up: zeros in the declared shapes, open sizes 1. ?raw=true gives the
+ * else made up: zeros in the declared shapes, where sizes are open ones that
+ * worked when the model was loaded. ?raw=true gives the
  * request alone, which is what the curl line pipes if it is too long for a
  * command line.
  */
@@ -42,14 +43,15 @@ static bool read_file(const char *path, qn_sink *out)
     return ok && out->len > 1;
 }
 
-static void write_zero(qn_json *j, qn_dtype dtype)
+static void write_value(qn_json *j, const qn_io *io)
 {
+    qn_dtype dtype = io->type.dtype;
     if (dtype == QN_STRING)
         qn_json_string(j, NULL, "");
     else if (dtype == QN_BOOL)
         qn_json_bool(j, NULL, false);
     else
-        qn_json_int(j, NULL, 0);
+        qn_json_int(j, NULL, qn_open_value(io));
 }
 
 static qn_status make_up(const qn_served *served, qn_sink *sink, qn_error *err)
@@ -61,12 +63,11 @@ static qn_status make_up(const qn_served *served, qn_sink *sink, qn_error *err)
     qn_json_object(&j, NULL);
     qn_json_array(&j, "inputs");
     for (uint32_t i = 0; i < n; i++) {
-        qn_shape shape = { .rank = io[i].rank < 0 ? 0 : io[i].rank };
+        qn_shape shape;
         int64_t count;
         if (io[i].optional)
             continue;
-        for (int d = 0; d < shape.rank; d++)
-            shape.dims[d] = io[i].dims[d].value < 0 ? 1 : io[i].dims[d].value;
+        qn_open_shape(&io[i], served->open, &shape);
         if (!qn_shape_count(&shape, &count) || count > MAX_MADE)
             return qn_fail(err, QN_TOO_LARGE,
                            "input '%.80s' is too large for an example",
@@ -77,7 +78,7 @@ static qn_status make_up(const qn_served *served, qn_sink *sink, qn_error *err)
         qn_json_string(&j, "datatype", qn_dtype_wire(io[i].type.dtype));
         qn_json_array(&j, "data");
         for (int64_t k = 0; k < count; k++)
-            write_zero(&j, io[i].type.dtype);
+            write_value(&j, &io[i]);
         qn_json_end(&j);
         qn_json_end(&j);
     }

@@ -81,65 +81,6 @@ static qn_status open_session(qn_models *m, const qn_repository_entry *e,
     return st;
 }
 
-/* The declared shapes, if all are fixed; nothing to decode for zeros. */
-static bool fixed_inputs(const qn_served *s, qn_tensor *in, uint32_t cap)
-{
-    const qn_io *io;
-    uint32_t n = qn_session_inputs(s->session, &io);
-    if (n > cap)
-        return false;
-    for (uint32_t i = 0; i < n; i++) {
-        in[i] = (qn_tensor){ .dtype = QN_NONE };
-        if (io[i].optional)
-            continue;
-        if (io[i].type.kind != QN_TYPE_TENSOR || io[i].rank < 0 ||
-            io[i].value_in_key)
-            return false;
-        in[i].dtype = io[i].type.dtype;
-        in[i].shape.rank = io[i].rank;
-        for (int d = 0; d < io[i].rank; d++) {
-            if (io[i].dims[d].value < 0)
-                return false;
-            in[i].shape.dims[d] = io[i].dims[d].value;
-        }
-    }
-    return true;
-}
-
-/*
- * Plan and run once, so that the first request finds both done. A model whose
- * shapes are open is planned by its first request; a failure here is no
- * failure of the model (zeros may be an input that it rejects).
- */
-static void warm(qn_served *s)
-{
-    enum { MAX_INPUTS = 32 };
-    qn_tensor in[MAX_INPUTS];
-    qn_error err = { 0 };
-    qn_plan *plan = NULL;
-    qn_run run;
-    if (!fixed_inputs(s, in, MAX_INPUTS) ||
-        qn_session_plan(s->session, in, &plan, &err) != QN_OK)
-        return;
-    memset(&run, 0, sizeof run);
-    qn_run_init(&run, s->session, plan);
-    qn_plan_release(plan);
-    if (qn_run_lease(&run, NULL, NULL, &err) == QN_OK) {
-        const qn_io *io;
-        uint32_t n = qn_session_inputs(s->session, &io);
-        for (uint32_t i = 0; i < n; i++) {
-            qn_tensor t = qn_run_input(&run, i);
-            size_t bytes;
-            if (qn_present(&t) && qn_tensor_bytes(t.dtype, &t.shape, &bytes,
-                                                  &err) == QN_OK && bytes)
-                memset(t.data, 0, bytes);
-        }
-        if (qn_run_sync(&run, &err) != QN_OK)
-            err.status = QN_OK;
-    }
-    qn_run_release(&run);
-}
-
 static qn_status load(qn_models *m, entry *e, qn_served **out, qn_error *err)
 {
     uint64_t start = qn_clock_ns();
@@ -166,7 +107,9 @@ static qn_status load(qn_models *m, entry *e, qn_served **out, qn_error *err)
         return st;
     }
     qn_session_static(s->session, &s->memory);
-    warm(s);
+    uint64_t run_ns;
+    qn_warm(s->session, &s->open, &run_ns);
+    atomic_store(&s->mean_ns, run_ns);
     s->load_ms = (double)(qn_clock_ns() - start) * 1e-6;
     *out = s;
     return QN_OK;

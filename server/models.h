@@ -11,6 +11,7 @@
 #include "models/repository.h"
 #include "runtime/exec/session.h"
 #include "server/metrics.h"
+#include "server/warm.h"
 
 typedef struct qn_models qn_models;
 
@@ -36,6 +37,7 @@ typedef struct qn_served {
     int64_t ir_version, opset;
     size_t file_bytes;
     double load_ms;
+    qn_open open; /* sizes that work where the model leaves them open */
     atomic_uint_fast64_t mean_ns; /* of the launches of a run; 0: unknown */
     atomic_size_t refs;
 } qn_served;
