@@ -21,6 +21,7 @@
     X(conv) \
     X(rnn) \
     X(pool) \
+    X(unpool) \
     X(norm) \
     X(layernorm) \
     X(lrn) \

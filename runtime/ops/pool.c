@@ -6,6 +6,7 @@
  */
 #include "runtime/ops/pool.h"
 
+#include "runtime/base/checked.h"
 #include "runtime/ops/tables.h"
 
 #include <string.h>
@@ -199,6 +200,68 @@ static qn_status pool_infer(const qn_infer *in, qn_error *err)
     return QN_OK;
 }
 
+qn_status qn_unpool_shape(const qn_node *node, const qn_shape *shape,
+                          qn_shape *out, qn_error *err)
+{
+    qn_pool_geometry g = { .n = shape->rank - 2 };
+    char text[QN_SHAPE_TEXT];
+    if (g.n < 1)
+        return qn_fail(err, QN_SHAPE,
+                       "input is %s, expected [N, C, spatial...]",
+                       qn_shape_text(shape, text));
+    qn_status st = per_axis(node, "kernel_shape", g.n, 1, g.kernel, err);
+    if (st == QN_OK)
+        st = per_axis(node, "strides", g.n, 1, g.stride, err);
+    if (st == QN_OK)
+        st = read_pads(node, &g, err);
+    if (st != QN_OK)
+        return st;
+    qn_shape implied = *shape;
+    for (int i = 0; i < g.n; i++) {
+        int64_t last;
+        int64_t *d = &implied.dims[i + 2];
+        if (!qn_mul_i64(*d - 1, g.stride[i], &last))
+            return qn_fail(err, QN_TOO_LARGE, "spatial axis %d is too large",
+                           i);
+        *d = last + g.kernel[i] - g.lo[i] - g.hi[i];
+        if (*d < 1)
+            return qn_fail(err, QN_SHAPE,
+                           "spatial axis %d would have %lld elements", i,
+                           (long long)*d);
+    }
+    *out = implied;
+    return QN_OK;
+}
+
+static qn_status unpool_infer(const qn_infer *in, qn_error *err)
+{
+    qn_shape implied, *out = &in->out[0].shape;
+    char a[QN_SHAPE_TEXT], b[QN_SHAPE_TEXT];
+    if (!qn_shape_equal(&in->in[0].shape, &in->in[1].shape))
+        return qn_fail(err, QN_SHAPE, "values are %s, but indices are %s",
+                       qn_shape_text(&in->in[0].shape, a),
+                       qn_shape_text(&in->in[1].shape, b));
+    qn_status st = qn_unpool_shape(in->node, &in->in[0].shape, &implied, err);
+    if (st != QN_OK)
+        return st;
+    *out = implied;
+    if (in->n_in < 3 || !qn_present(&in->in[2]))
+        return QN_OK;
+    size_t n;
+    st = qn_infer_ints(in, 2, out->dims, QN_MAX_RANK, &n, err);
+    if (st != QN_OK)
+        return st;
+    if (n != (size_t)implied.rank)
+        return qn_fail(err, QN_SHAPE,
+                       "output_shape has %zu numbers, expected %d", n,
+                       implied.rank);
+    for (int i = 0; i < out->rank; i++)
+        if (out->dims[i] < 0)
+            return qn_fail(err, QN_RANGE, "output_shape[%d] is %lld", i,
+                           (long long)out->dims[i]);
+    return QN_OK;
+}
+
 #define ROW(op, from, to, outs, t, chk)                                    \
     {                                                                      \
         .domain = "", .name = op, .since = from, .until = to, .min_in = 1, \
@@ -208,7 +271,17 @@ static qn_status pool_infer(const qn_infer *in, qn_error *err)
 
 #define BYTES (QN_BIT(I8) | QN_BIT(U8))
 
+#define UNPOOL(from, to, t)                                            \
+    {                                                                  \
+        .domain = "", .name = "MaxUnpool", .since = from, .until = to, \
+        .min_in = 2, .max_in = 3, .min_out = 1, .max_out = 1,          \
+        .value_in = 1u << 2, .types = { t, QN_BIT(I64), QN_BIT(I64) }, \
+        .check = pool_check, .infer = unpool_infer                     \
+    }
+
 static const qn_op rows[] = {
+    UNPOOL(9, 21, QN_TYPES_IEEE),
+    UNPOOL(22, QN_OPSET_MAX, QN_TYPES_FLOAT),
     ROW("MaxPool", 1, 7, 1, QN_TYPES_IEEE, pool_check),
     ROW("MaxPool", 8, 11, 2, QN_TYPES_IEEE, pool_check),
     ROW("MaxPool", 12, 21, 2, QN_TYPES_IEEE | BYTES, pool_check),

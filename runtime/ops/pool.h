@@ -31,4 +31,10 @@ QN_NODISCARD qn_status qn_pool_geometry_of(const qn_node *node,
                                            qn_pool_geometry *out,
                                            qn_error *err);
 
+/* MaxUnpool: the shape that its window, strides and pads imply for an input
+ * N, C, spatial ...; output_shape is not looked at. Any thread. QN_SHAPE. */
+QN_NODISCARD qn_status qn_unpool_shape(const qn_node *node,
+                                       const qn_shape *shape, qn_shape *out,
+                                       qn_error *err);
+
 #endif
