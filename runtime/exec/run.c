@@ -58,6 +58,7 @@ qn_status qn_run_lease(qn_run *run, void (*leased)(qn_run *, void *, qn_status),
     qn_status st;
     set_parts(run);
     if (leased) {
+        run->lease.slot = true;
         run->leased = leased;
         run->leased_arg = arg;
         run->waiter = (qn_waiter){ .lease = &run->lease, .granted = granted,

@@ -20,13 +20,16 @@ qn_status qn_runtime_new(const qn_runtime_options *options, qn_runtime **out,
         rt->options.memory_budget = limit - limit / DEFAULT_RESERVE_SHARE;
     }
     pthread_mutex_init(&rt->lock, NULL);
+    qn_status st = qn_cpu_device_new(rt->options.threads, &rt->cpu, err);
+    if (st == QN_OK && rt->options.max_running <= 0)
+        rt->options.max_running = 2 * qn_runtime_threads(rt) + 2;
     qn_pool_options pool = { .max_waiters = rt->options.max_waiters,
+                             .max_slots = (size_t)rt->options.max_running,
                              .huge_pages = true };
-    qn_status st = qn_ledger_new(rt->options.memory_budget, &rt->ledger, err);
+    if (st == QN_OK)
+        st = qn_ledger_new(rt->options.memory_budget, &rt->ledger, err);
     if (st == QN_OK)
         st = qn_pool_new(rt->ledger, &pool, &rt->pool, err);
-    if (st == QN_OK)
-        st = qn_cpu_device_new(rt->options.threads, &rt->cpu, err);
     if (st != QN_OK) {
         qn_runtime_free(rt);
         return st;

@@ -28,6 +28,8 @@ typedef struct qn_runtime_options {
                              an eighth */
     int threads;          /* workers; 0: cores by affinity and cgroup quota */
     size_t max_waiters;   /* runs queued for memory; 0: 1024 */
+    int max_running;      /* runs that hold memory at once, others queue; 0: two
+                             for each thread, and two to decode and encode */
     qn_log log;
 } qn_runtime_options;
 

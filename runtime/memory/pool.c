@@ -23,8 +23,8 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/checked.h"
-#include "runtime/memory/cache.h"
 #include "runtime/memory/pages.h"
+#include "runtime/memory/pool_impl.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -32,18 +32,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-struct qn_pool {
-    qn_ledger *ledger;
-    qn_pool_source source;
-    size_t page, max_waiters;
-
-    pthread_mutex_t lock; /* guards all below */
-    qn_cache cache;
-    qn_waiter *first, *last;
-    bool granting;       /* one thread at a time calls granted() */
-    qn_pool_state state; /* `cached` is cache.bytes */
-};
 
 /* What a lease will be made of. */
 struct reservation {
@@ -55,72 +43,13 @@ struct reservation {
     size_t surplus; /* bytes to unmap that the lease does not use: CACHE */
 };
 
-/* ---- where ranges come from ---- */
-
-static void unmap(qn_pool *pool, void *data, size_t bytes)
-{
-    pool->source.unmap(pool->source.arg, data, bytes);
-}
-
-/* Unmap a detached list and give its nodes back. No lock held. */
-static void unmap_list(qn_pool *pool, qn_cache_list list)
-{
-    qn_range range;
-    if (list == QN_CACHE_EMPTY)
-        return;
-    for (qn_cache_list at = list; at != QN_CACHE_EMPTY;) {
-        at = qn_cache_next(&pool->cache, at, &range);
-        unmap(pool, range.data, range.bytes);
-    }
-    pthread_mutex_lock(&pool->lock);
-    qn_cache_drop(&pool->cache, list);
-    pthread_mutex_unlock(&pool->lock);
-}
-
-/* Give `want` cached bytes back to the ledger, or all above `keep`. No lock
- * held. */
-static size_t give_up(qn_pool *pool, size_t want, size_t keep)
-{
-    size_t got = 0;
-    qn_cache_list list = QN_CACHE_EMPTY;
-    pthread_mutex_lock(&pool->lock);
-    if (pool->cache.bytes > keep) {
-        size_t most = pool->cache.bytes - keep;
-        list = qn_cache_detach(&pool->cache, want < most ? want : most, &got);
-    }
-    pthread_mutex_unlock(&pool->lock);
-    unmap_list(pool, list);
-    qn_ledger_give_back(pool->ledger, QN_MEM_CACHE, got);
-    return got;
-}
-
-static size_t whole_pages(const qn_pool *pool, size_t bytes)
-{
-    return bytes > SIZE_MAX - pool->page
-               ? SIZE_MAX
-               : (bytes + pool->page - 1) / pool->page * pool->page;
-}
-
-static size_t reclaim(void *arg, size_t want)
-{
-    return give_up(arg, whole_pages(arg, want), 0);
-}
-
-size_t qn_pool_trim(qn_pool *pool, size_t keep)
-{
-    return give_up(pool, SIZE_MAX, whole_pages(pool, keep));
-}
-
-/* The source, and once more with the cache gone: it holds mappings too. */
-static void *map(qn_pool *pool, size_t bytes)
-{
-    void *p = pool->source.map(pool->source.arg, bytes);
-    if (!p && qn_pool_trim(pool, 0))
-        p = pool->source.map(pool->source.arg, bytes);
-    return p;
-}
-
 /* ---- reserve ---- */
+
+static bool slot_free(const qn_pool *pool, const qn_lease *lease)
+{
+    return !lease->slot || !pool->max_slots ||
+           pool->state.slots < pool->max_slots;
+}
 
 /* Whole pages of each part; false when the sum does not fit a size_t. */
 static bool measure(const qn_pool *pool, const qn_lease *lease,
@@ -171,7 +100,7 @@ static bool charge(qn_pool *pool, const qn_lease *lease,
         }
         /* Only whole pages can go; what others charged may be odd. */
         qn_cache_list more = qn_cache_detach(
-            &pool->cache, whole_pages(pool, use - gone), &got);
+            &pool->cache, qn_pool_whole_pages(pool, use - gone), &got);
         res->evicted = qn_cache_join(&pool->cache, more, res->evicted);
         gone += got;
     }
@@ -190,7 +119,7 @@ static bool reserve(qn_pool *pool, const qn_lease *lease,
     qn_cache_list taken[QN_LEASE_PARTS];
     size_t tails = 0;
     unsigned parts = 0;
-    if (res->total > available(pool))
+    if (res->total > available(pool) || !slot_free(pool, lease))
         return false;
     for (int i = 0; i < QN_LEASE_PARTS; i++) {
         taken[i] = QN_CACHE_EMPTY;
@@ -223,7 +152,10 @@ static bool reserve(qn_pool *pool, const qn_lease *lease,
         for (int i = 0; i < QN_LEASE_PARTS; i++)
             pool->state.leased += res->charge[i];
         pool->state.leases += parts;
+        pool->state.slots += lease->slot;
         pool->state.granted++;
+        if (res->total > pool->largest)
+            pool->largest = res->total;
     }
     return done;
 }
@@ -239,13 +171,14 @@ static qn_status roll_back(qn_pool *pool, const qn_lease *lease,
     unsigned parts = 0;
     for (int i = 0; i < QN_LEASE_PARTS; i++) {
         if (data[i])
-            unmap(pool, data[i], res->charge[i]);
+            qn_pool_unmap(pool, data[i], res->charge[i]);
         total += res->charge[i];
         parts += res->charge[i] != 0;
     }
     pthread_mutex_lock(&pool->lock);
     pool->state.leased -= total;
     pool->state.leases -= parts;
+    pool->state.slots -= lease->slot;
     pool->state.granted--;
     pool->state.refused++;
     pthread_mutex_unlock(&pool->lock);
@@ -262,18 +195,18 @@ static qn_status commit(qn_pool *pool, qn_lease *lease,
 {
     void *data[QN_LEASE_PARTS];
     qn_status st = QN_OK;
-    unmap_list(pool, res->evicted);
+    qn_pool_unmap_list(pool, res->evicted);
     for (int i = 0; i < QN_LEASE_PARTS; i++) {
         const qn_range *range = &res->reuse[i];
         data[i] = range->data;
         if (range->bytes > res->charge[i])
-            unmap(pool, range->data + res->charge[i],
+            qn_pool_unmap(pool, range->data + res->charge[i],
                   range->bytes - res->charge[i]);
     }
     for (int i = 0; i < QN_LEASE_PARTS && st == QN_OK; i++) {
         if (data[i] || !res->charge[i])
             continue;
-        data[i] = map(pool, res->charge[i]);
+        data[i] = qn_pool_map(pool, res->charge[i]);
         if (!data[i])
             st = QN_DEVICE;
     }
@@ -283,6 +216,7 @@ static qn_status commit(qn_pool *pool, qn_lease *lease,
         lease->parts[i].data = data[i];
         lease->parts[i].charged = res->charge[i];
     }
+    lease->holds_slot = st == QN_OK && lease->slot;
     /* Last: it may grant other leases. */
     qn_ledger_give_back(pool->ledger, QN_MEM_CACHE, res->surplus);
     return st;
@@ -335,8 +269,9 @@ static bool may_pass(qn_pool *pool)
         return true;
     size_t room = available(pool), most = ceiling(pool);
     for (const qn_waiter *w = pool->first; w; w = w->next)
-        if (w->bytes <= room ||
-            (w->bypassed >= QN_POOL_MAX_BYPASS && w->bytes <= most))
+        if (slot_free(pool, w->lease) &&
+            (w->bytes <= room ||
+             (w->bypassed >= QN_POOL_MAX_BYPASS && w->bytes <= most)))
             return false;
     return true;
 }
@@ -356,7 +291,8 @@ static qn_waiter *pick(qn_pool *pool, struct reservation *res, qn_status *st)
         *st = QN_OK;
         if (w->bytes > most)
             *st = QN_TOO_LARGE; /* static memory grew meanwhile */
-        else if (w->bytes > room || !measure(pool, w->lease, res) ||
+        else if (!slot_free(pool, w->lease) || w->bytes > room ||
+                 !measure(pool, w->lease, res) ||
                  !reserve(pool, w->lease, res, pool->state.waiters > 1))
             *st = QN_NO_MEMORY;
         if (*st == QN_OK)
@@ -420,14 +356,18 @@ qn_status qn_pool_new(qn_ledger *ledger, const qn_pool_options *options,
     pool->ledger = ledger;
     pool->page = (size_t)sysconf(_SC_PAGESIZE);
     pool->max_waiters = 1024;
+    pool->cache_bytes = QN_POOL_CACHE;
     pool->source = *qn_pages(options && options->huge_pages);
     if (options) {
         if (options->max_waiters)
             pool->max_waiters = options->max_waiters;
+        if (options->cache_bytes)
+            pool->cache_bytes = qn_pool_whole_pages(pool, options->cache_bytes);
+        pool->max_slots = options->max_slots;
         if (options->source)
             pool->source = *options->source;
     }
-    qn_ledger_set_reclaimer(ledger, reclaim, pool);
+    qn_ledger_set_reclaimer(ledger, qn_pool_reclaim, pool);
     qn_ledger_set_listener(ledger, freed, pool);
     *out = pool;
     return QN_OK;
@@ -549,12 +489,20 @@ static void release(qn_pool *pool, qn_lease *lease, unsigned from, unsigned to)
         if (!qn_cache_put(&pool->cache, range))
             left[n_left++] = range;
     }
+    bool empty = true;
+    for (unsigned i = 0; i < QN_LEASE_PARTS; i++)
+        empty &= !lease->parts[i].data;
+    if (empty && lease->holds_slot) {
+        lease->holds_slot = false;
+        pool->state.slots--;
+    }
     pthread_mutex_unlock(&pool->lock);
     for (unsigned i = 0; i < n_left; i++) {
-        unmap(pool, left[i].data, left[i].bytes);
+        qn_pool_unmap(pool, left[i].data, left[i].bytes);
         qn_ledger_give_back(pool->ledger, QN_MEM_CACHE, left[i].bytes);
     }
     grant(pool);
+    qn_pool_trim_to_limit(pool);
 }
 
 void qn_pool_release_part(qn_pool *pool, qn_lease *lease, unsigned part)

@@ -40,6 +40,11 @@ typedef struct qn_lease {
     /* Do not stand behind waiters: for the bodies and answers that those who
      * run need to finish. */
     bool urgent;
+    /* Takes one of the pool's slots, from lease to release of the last part: for
+     * those who compute, of whom more than the cores can serve would only hold
+     * memory while they wait for each other. */
+    bool slot;
+    bool holds_slot; /* private */
 } qn_lease;
 
 /* Where address ranges come from. Tests put a failing one here; bytes are whole
@@ -51,6 +56,10 @@ typedef struct qn_pool_source {
 } qn_pool_source;
 
 typedef struct qn_pool_options {
+    size_t max_slots;    /* leases with `slot` set that are out at once; 0: any
+                            number. More wait, whatever memory is free. */
+    size_t cache_bytes;  /* given back ranges that stay mapped; 0: 64 MiB. Twice
+                            the largest lease so far may stay in any case. */
     size_t max_waiters;  /* 0: 1024 */
     bool huge_pages;     /* madvise(MADV_HUGEPAGE) on parts of 2 MiB and more */
     const qn_pool_source *source; /* NULL: anonymous mappings; borrowed */
@@ -107,6 +116,7 @@ typedef struct qn_pool_state {
     size_t leased, cached; /* bytes */
     size_t leases;         /* parts out */
     size_t waiters;
+    size_t slots;          /* in use */
     uint64_t granted, waited, refused; /* since the start */
 } qn_pool_state;
 void qn_pool_read(qn_pool *pool, qn_pool_state *out);
