@@ -29,7 +29,7 @@
 
 #include <cmocka.h>
 
-enum { DEFAULT_GRAPHS = 150, POISON = 0xff, AT_ONCE = 3, HEAP = 1 << 20 };
+enum { DEFAULT_GRAPHS = 400, POISON = 0xff, AT_ONCE = 3, HEAP = 1 << 20 };
 
 typedef struct answer {
     qn_status status;

@@ -116,9 +116,13 @@ static qn_status place(qn_run *run, const qn_step *s, uint32_t row,
         e->bases[d->base] = home;
         return QN_OK;
     }
-    if (s->kind == QN_STEP_VIEW)
-        return qn_fail(err, QN_INTERNAL, "a view grew from %zu to %zu bytes",
-                       d->capacity, bytes);
+    if (s->kind == QN_STEP_VIEW) { /* where there are no bytes, no home either */
+        e->bases[d->base] = home;
+        return !bytes ? QN_OK
+                      : qn_fail(err, QN_INTERNAL,
+                                "a view grew from %zu to %zu bytes",
+                                d->capacity, bytes);
+    }
     e->bases[d->base] = qn_heap_alloc(&e->heap, bytes ? bytes : 1);
     return e->bases[d->base] ? QN_OK : no_room(run, s, bytes, err);
 }
@@ -244,17 +248,35 @@ static qn_status step_dynamic(qn_run *run, const qn_step *s, qn_team *team)
     return st;
 }
 
+/* With a node it is a view that needs bytes of its own, and has its own shape. */
 static qn_status step_copy(qn_run *run, const qn_step *s)
 {
-    qn_tensor in = tensor_at(run->plan, run->exec, s->in[0]);
+    qn_exec *e = run->exec;
+    qn_tensor in = tensor_at(run->plan, e, s->in[0]);
     size_t bytes;
-    qn_status st = place(run, s, s->out[0], &in.shape, &run->error);
+    qn_status st =
+        s->node && s->dynamic
+            ? infer_now(run, s, e->args, e->args + s->n_in)
+            : place(run, s, s->out[0], &in.shape, &run->error);
     if (st == QN_OK)
         st = qn_tensor_bytes(in.dtype, &in.shape, &bytes, &run->error);
-    qn_tensor out = tensor_at(run->plan, run->exec, s->out[0]);
+    qn_tensor out = tensor_at(run->plan, e, s->out[0]);
     if (st == QN_OK && bytes)
         memcpy(out.data, in.data, bytes);
     return st;
+}
+
+static qn_status step_test(qn_run *run, const qn_step *s, bool *jump)
+{
+    qn_tensor c = tensor_at(run->plan, run->exec, s->in[0]);
+    char node[QN_NODE_TEXT], shape[QN_SHAPE_TEXT];
+    if (qn_count(&c) != 1)
+        return qn_fail(&run->error, QN_SHAPE,
+                       "%s: the condition must be one element, not %s",
+                       qn_node_text(s->node, node),
+                       qn_shape_text(&c.shape, shape));
+    *jump = !*(const uint8_t *)c.data;
+    return QN_OK;
 }
 
 static qn_status may_go_on(qn_run *run)
@@ -286,8 +308,9 @@ qn_status qn_exec_steps(qn_run *run, qn_team *team)
             i = s->target - 1;
             break;
         case QN_STEP_JUMP_UNLESS: {
-            qn_tensor c = tensor_at(plan, run->exec, s->in[0]);
-            if (!*(const uint8_t *)c.data)
+            bool jump = false;
+            st = step_test(run, s, &jump);
+            if (jump)
                 i = s->target - 1;
             break;
         }

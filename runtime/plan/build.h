@@ -55,6 +55,7 @@ typedef struct qn_builder {
     uint32_t n_steps, cap_steps;
     uint32_t *inputs, *outputs; /* values of the main graph's ends */
     qn_strings strings; /* static heap only */
+    int maybe; /* branches around whose condition is not known */
     qn_error *err;
 } qn_builder;
 

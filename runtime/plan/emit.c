@@ -210,9 +210,11 @@ static qn_status emit_plain(qn_builder *b, const qn_graph *graph,
     bool exact = !s.dynamic && s.values_known;
     bool bounded = !s.unbounded && s.values_known;
     if (exact || bounded) {
+        /* what is wrong in a branch matters only if the request takes it */
+        bool hard = exact && !b->maybe;
         qn_error soft = { 0 };
-        st = qn_eval_infer(node, s.in, s.out, exact ? b->err : &soft);
-        if (st != QN_OK && exact)
+        st = qn_eval_infer(node, s.in, s.out, hard ? b->err : &soft);
+        if (st != QN_OK && hard)
             return st;
         bounded = st == QN_OK;
     }
@@ -283,7 +285,8 @@ static qn_status emit_copy(qn_builder *b, uint32_t from, uint32_t to)
     return st;
 }
 
-/* The value that both branches of an If write: as large as the larger. */
+/* The value that both branches of an If write: as large as the larger. Its shape
+ * is a bound for what is inferred from it: per axis, where the ranks agree. */
 static qn_status join_value(qn_builder *b, const qn_node *node, const char *name,
                             uint32_t x, uint32_t y, uint32_t *out)
 {
@@ -302,6 +305,10 @@ static qn_status join_value(qn_builder *b, const qn_node *node, const char *name
                     .shape = larger->shape, .dynamic = !same,
                     .bounded = !same && bounded,
                     .bytes = bounded ? larger->bytes : 0 };
+    for (int i = 0; bounded && vx->shape.rank == vy->shape.rank &&
+                    i < v.shape.rank; i++)
+        v.shape.dims[i] = vx->shape.dims[i] > vy->shape.dims[i]
+                              ? vx->shape.dims[i] : vy->shape.dims[i];
     return add_value(b, &v, out);
 }
 
@@ -371,6 +378,7 @@ static qn_status emit_if(qn_builder *b, const qn_graph *graph,
     if (st != QN_OK)
         return st;
     b->steps[test].in[0] = cond;
+    b->maybe++;
     st = branch(b, yes->graph, map, rx, depth);
     if (st == QN_OK)
         st = branch_copies(b, rx, n, &copies_x);
@@ -380,6 +388,7 @@ static qn_status emit_if(qn_builder *b, const qn_graph *graph,
         return st;
     b->steps[test].target = b->n_steps;
     st = branch(b, no->graph, map, ry, depth);
+    b->maybe--;
     if (st == QN_OK)
         st = branch_copies(b, ry, n, &copies_y);
     if (st != QN_OK)

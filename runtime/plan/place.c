@@ -61,6 +61,21 @@ static bool any_live(const qn_builder *b, uint32_t from, uint32_t to)
     return false;
 }
 
+/* Of outputs that nobody reads: kernels leave out those which the operator
+ * calls optional, and find all others present. */
+static void trim_outputs(qn_builder *b, qn_bstep *s)
+{
+    const qn_op *op = s->node ? s->node->op : NULL;
+    for (uint32_t k = 0; k < s->n_out; k++) {
+        if (s->out[k] == QN_NO_VALUE || b->values[s->out[k]].used)
+            continue;
+        if (op && k >= op->min_out && op->max_out != QN_VARIADIC)
+            s->out[k] = QN_NO_VALUE;
+        else
+            use(b, s->out[k]);
+    }
+}
+
 static void find_live(qn_builder *b)
 {
     const qn_graph *g = b->session->graph;
@@ -84,6 +99,8 @@ static void find_live(qn_builder *b)
                 s->live |= b->values[s->out[k]].used;
         for (uint32_t k = 0; s->live && k < s->n_in; k++)
             use(b, s->in[k]);
+        if (s->live)
+            trim_outputs(b, s);
     }
 }
 
@@ -357,10 +374,11 @@ static qn_status finish_values(qn_builder *b, tables *t)
     qn_status st = gather_known(b, t, known);
     if (st != QN_OK)
         return st;
+    /* the run looks at all of them, the defaults of those left out, too */
+    for (uint32_t i = 0; i < plan->n_in; i++)
+        use(b, b->inputs[i]);
     for (uint32_t v = 0; v < b->n_values; v++) {
         qn_bvalue *value = &b->values[v];
-        if (value->kind == QN_BV_INPUT)
-            value->used = true;
         value->row = value->used ? plan->n_values++ : QN_NO_VALUE;
         if (value->used && value->kind == QN_BV_STEP && value->dynamic)
             plan->n_dynamics++;
