@@ -42,11 +42,11 @@ static inline int64_t qn_reduce_offset(int n, const int64_t *sizes,
                                        const int64_t *strides, int64_t index)
 {
     int64_t offset = 0;
-    for (int i = n - 1; i >= 0; i--) {
+    for (int i = n - 1; i > 0; i--) {
         offset += index % sizes[i] * strides[i];
         index /= sizes[i];
     }
-    return offset;
+    return n > 0 ? offset + index * strides[0] : 0;
 }
 
 /* Outputs [begin, end) of any type and kind, element by element. Floats fold in

@@ -170,59 +170,102 @@ static qn_status topk_prepare(qn_prepare *p, qn_error *err)
 
 /* ---- NonZero ---- */
 
-/* A float is zero whatever its sign; a string is zero when empty. */
-static inline bool is_set(const void *x, qn_dtype dtype, int64_t i)
+enum { FLAGS = 256 };
+
+#define FLAG_LOOP(T, SET)                       \
+    {                                           \
+        const T *p = (const T *)t->data + from; \
+        for (int64_t i = 0; i < n; i++)         \
+            flags[i] = SET;                     \
+        break;                                  \
+    }
+
+/* flags[i] = element from + i is not zero. A float is zero whatever its sign; a
+ * string is zero when empty. */
+static void set_flags(const qn_tensor *t, int64_t from, int64_t n,
+                      uint8_t *restrict flags)
 {
-    const double *d = x;
-    const float *f = x;
-    switch (dtype) {
+    switch (t->dtype) {
     case QN_F32:
-        return f[i] != 0;
+        FLAG_LOOP(float, p[i] != 0)
     case QN_F64:
-        return d[i] != 0;
+        FLAG_LOOP(double, p[i] != 0)
     case QN_F16:
     case QN_BF16:
-        return (((const uint16_t *)x)[i] & 0x7fff) != 0;
-    case QN_C64:
-        return f[2 * i] != 0 || f[2 * i + 1] != 0;
-    case QN_C128:
-        return d[2 * i] != 0 || d[2 * i + 1] != 0;
+        FLAG_LOOP(uint16_t, (p[i] & 0x7fff) != 0)
+    case QN_C64: {
+        const float *p = (const float *)t->data + 2 * from;
+        for (int64_t i = 0; i < n; i++)
+            flags[i] = p[2 * i] != 0 || p[2 * i + 1] != 0;
+        break;
+    }
+    case QN_C128: {
+        const double *p = (const double *)t->data + 2 * from;
+        for (int64_t i = 0; i < n; i++)
+            flags[i] = p[2 * i] != 0 || p[2 * i + 1] != 0;
+        break;
+    }
     case QN_STRING:
-        return ((const qn_string *)x)[i].len != 0;
+        FLAG_LOOP(qn_string, p[i].len != 0)
     case QN_U16:
     case QN_I16:
-        return ((const uint16_t *)x)[i] != 0;
+        FLAG_LOOP(uint16_t, p[i] != 0)
     case QN_U32:
     case QN_I32:
-        return ((const uint32_t *)x)[i] != 0;
+        FLAG_LOOP(uint32_t, p[i] != 0)
     case QN_U64:
     case QN_I64:
-        return ((const uint64_t *)x)[i] != 0;
+        FLAG_LOOP(uint64_t, p[i] != 0)
     default:
-        return ((const uint8_t *)x)[i] != 0;
+        FLAG_LOOP(uint8_t, p[i] != 0)
     }
 }
 
 static int64_t count_set(const qn_tensor *t)
 {
     int64_t n = qn_count(t), found = 0;
-    for (int64_t i = 0; i < n; i++)
-        found += is_set(t->data, t->dtype, i);
+    uint8_t flags[FLAGS];
+    for (int64_t from = 0; from < n; from += FLAGS) {
+        int64_t m = n - from < FLAGS ? n - from : FLAGS;
+        unsigned sum = 0;
+        set_flags(t, from, m, flags);
+        for (int64_t i = 0; i < m; i++)
+            sum += flags[i];
+        found += sum;
+    }
     return found;
+}
+
+/* Columns of one innermost row that are set, from out[written] on. No branch
+ * depends on the data: each column is written, and kept if it is set. */
+static int64_t write_row(const qn_tensor *t, int64_t base, int64_t n,
+                         int64_t *out, int64_t written, int64_t found)
+{
+    uint8_t flags[FLAGS];
+    for (int64_t from = 0; from < n; from += FLAGS) {
+        int64_t m = n - from < FLAGS ? n - from : FLAGS;
+        set_flags(t, base + from, m, flags);
+        for (int64_t i = 0; i < m && written < found; i++) {
+            out[written] = from + i;
+            written += flags[i];
+        }
+    }
+    return written;
 }
 
 /* out is [rank, found] */
 static void write_positions(const qn_tensor *t, int64_t found, int64_t *out)
 {
-    int rank = t->shape.rank;
-    int64_t n = qn_count(t), written = 0, at[QN_MAX_RANK] = { 0 };
-    for (int64_t i = 0; i < n; i++) {
-        if (is_set(t->data, t->dtype, i)) {
-            for (int d = 0; d < rank; d++)
-                out[d * found + written] = at[d];
-            written++;
-        }
-        for (int d = rank - 1; d >= 0 && ++at[d] == t->shape.dims[d]; d--)
+    int last = t->shape.rank - 1;
+    int64_t n = t->shape.dims[last], rows = qn_count(t) / n;
+    int64_t written = 0, at[QN_MAX_RANK] = { 0 };
+    for (int64_t row = 0; row < rows && written < found; row++) {
+        int64_t start = written;
+        written = write_row(t, row * n, n, out + last * found, written, found);
+        for (int d = 0; d < last; d++)
+            for (int64_t i = start; i < written; i++)
+                out[d * found + i] = at[d];
+        for (int d = last - 1; d >= 0 && ++at[d] == t->shape.dims[d]; d--)
             at[d] = 0;
     }
 }

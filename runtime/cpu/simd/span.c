@@ -8,8 +8,12 @@
 
 #include <math.h>
 
-#define LANES QN_SPAN_LANES
-enum { SHORT = 16, ROW_BLOCK = 16 };
+enum {
+    LANES = QN_SPAN_LANES,
+    FEW = 8, /* lanes for rows shorter than SHORT */
+    SHORT = 192,
+    ROW_BLOCK = 16
+};
 
 /* comparisons are false for NaN: once there, it stays */
 #define MORE(x, acc) ((((x) > (acc)) | ((x) != (x))) ? (x) : (acc))
@@ -17,34 +21,42 @@ enum { SHORT = 16, ROW_BLOCK = 16 };
 
 /* n >= LANES, so that the first elements start the lanes: gcc clears an array
  * by a slow string store. */
-#define DEFINE_SUM(name, TERM)                                               \
-    static inline float name##_block(const float *x, int64_t n, float shift) \
-    {                                                                        \
-        float a[LANES];                                                      \
-        int64_t i = LANES;                                                   \
-        (void)shift;                                                         \
-        for (int l = 0; l < LANES; l++)                                      \
-            a[l] = TERM(x[l]);                                               \
-        for (; i + LANES <= n; i += LANES)                                   \
-            for (int l = 0; l < LANES; l++)                                  \
-                a[l] += TERM(x[i + l]);                                      \
-        for (int l = 0; i + l < n; l++)                                      \
-            a[l] += TERM(x[i + l]);                                          \
-        for (int w = LANES / 2; w; w /= 2)                                   \
-            for (int l = 0; l < w; l++)                                      \
-                a[l] += a[l + w];                                            \
-        return a[0];                                                         \
-    }                                                                        \
-    static inline double name##_all(const float *x, int64_t n, float shift)  \
-    {                                                                        \
-        double total = 0;                                                    \
-        (void)shift;                                                         \
-        for (; n >= LANES; x += QN_SUM_BLOCK, n -= QN_SUM_BLOCK)             \
-            total += (double)name##_block(                                   \
-                x, n < QN_SUM_BLOCK ? n : QN_SUM_BLOCK, shift);              \
-        for (int64_t i = 0; i < n; i++)                                      \
-            total += (double)TERM(x[i]);                                     \
-        return total;                                                        \
+#define DEFINE_SUM_BLOCK(name, TERM, LANES)                          \
+    static inline float name(const float *x, int64_t n, float shift) \
+    {                                                                \
+        float a[LANES];                                              \
+        int64_t i = LANES;                                           \
+        (void)shift;                                                 \
+        for (int l = 0; l < LANES; l++)                              \
+            a[l] = TERM(x[l]);                                       \
+        for (; i + LANES <= n; i += LANES)                           \
+            for (int l = 0; l < LANES; l++)                          \
+                a[l] += TERM(x[i + l]);                              \
+        for (int l = 0; i + l < n; l++)                              \
+            a[l] += TERM(x[i + l]);                                  \
+        for (int w = LANES / 2; w; w /= 2)                           \
+            for (int l = 0; l < w; l++)                              \
+                a[l] += a[l + w];                                    \
+        return a[0];                                                 \
+    }
+
+#define DEFINE_SUM(name, TERM)                                              \
+    DEFINE_SUM_BLOCK(name##_few, TERM, FEW)                                 \
+    DEFINE_SUM_BLOCK(name##_block, TERM, LANES)                             \
+    static inline double name##_all(const float *x, int64_t n, float shift) \
+    {                                                                       \
+        double total = 0;                                                   \
+        int64_t i = 0;                                                      \
+        (void)shift;                                                        \
+        if (n >= FEW && n < SHORT)                                          \
+            return (double)name##_few(x, n, shift);                         \
+        for (; n - i >= QN_SUM_BLOCK; i += QN_SUM_BLOCK)                    \
+            total += (double)name##_block(x + i, QN_SUM_BLOCK, shift);      \
+        if (n - i >= LANES)                                                 \
+            return total + (double)name##_block(x + i, n - i, shift);       \
+        for (; i < n; i++)                                                  \
+            total += (double)TERM(x[i]);                                    \
+        return total;                                                       \
     }
 
 #define PLAIN(v) (v)
@@ -69,37 +81,46 @@ static double sum_sq(const float *x, int64_t n, float shift)
     return square_all(x, n, shift);
 }
 
-#define DEFINE_EXTREME(name, PICK, START)        \
-    static float name(const float *x, int64_t n) \
-    {                                            \
-        float a[LANES];                          \
-        int64_t i = 0;                           \
-        if (n < SHORT) {                         \
-            float m = START;                     \
-            for (; i < n; i++)                   \
-                m = PICK(x[i], m);               \
-            return m;                            \
-        }                                        \
-        for (int l = 0; l < LANES; l++)          \
-            a[l] = START;                        \
-        for (; i + LANES <= n; i += LANES)       \
-            for (int l = 0; l < LANES; l++)      \
-                a[l] = PICK(x[i + l], a[l]);     \
-        for (int l = 0; i + l < n; l++)          \
-            a[l] = PICK(x[i + l], a[l]);         \
-        for (int w = LANES / 2; w; w /= 2)       \
-            for (int l = 0; l < w; l++)          \
-                a[l] = PICK(a[l + w], a[l]);     \
-        return a[0];                             \
+#define DEFINE_EXTREME_LANES(name, PICK, LANES)         \
+    static inline float name(const float *x, int64_t n) \
+    {                                                   \
+        float a[LANES];                                 \
+        int64_t i = LANES;                              \
+        for (int l = 0; l < LANES; l++)                 \
+            a[l] = x[l];                                \
+        for (; i + LANES <= n; i += LANES)              \
+            for (int l = 0; l < LANES; l++)             \
+                a[l] = PICK(x[i + l], a[l]);            \
+        for (int l = 0; i + l < n; l++)                 \
+            a[l] = PICK(x[i + l], a[l]);                \
+        for (int w = LANES / 2; w; w /= 2)              \
+            for (int l = 0; l < w; l++)                 \
+                a[l] = PICK(a[l + w], a[l]);            \
+        return a[0];                                    \
+    }
+
+#define DEFINE_EXTREME(name, PICK, START)          \
+    DEFINE_EXTREME_LANES(name##_few, PICK, FEW)    \
+    DEFINE_EXTREME_LANES(name##_many, PICK, LANES) \
+    static float name(const float *x, int64_t n)   \
+    {                                              \
+        float m = START;                           \
+        if (n >= SHORT)                            \
+            return name##_many(x, n);              \
+        if (n >= FEW)                              \
+            return name##_few(x, n);               \
+        for (int64_t i = 0; i < n; i++)            \
+            m = PICK(x[i], m);                     \
+        return m;                                  \
     }
 
 DEFINE_EXTREME(max, MORE, -INFINITY)
 DEFINE_EXTREME(min, LESS, INFINITY)
 
 /* Up to ROW_BLOCK rows in float, then on in double. */
-#define DEFINE_SUM_ROWS(name, PARAM, TERM)                             \
+#define DEFINE_SUM_ROWS(name, TERM)                                    \
     static void name(double *restrict total, const float *restrict x,  \
-                     int64_t rows, int64_t stride, int64_t cols PARAM) \
+                     int64_t rows, int64_t stride, int64_t cols)       \
     {                                                                  \
         float part[QN_SPAN_COLS];                                      \
         for (int64_t r = 0; r < rows;) {                               \
@@ -117,14 +138,10 @@ DEFINE_EXTREME(min, LESS, INFINITY)
         }                                                              \
     }
 
-#define NOTHING
-#define SHIFTS     , const float *restrict shift
-#define SQUARE(v)  ((v) * (v))
-#define DEV_ROW(v) (((v)-shift[j]) * ((v)-shift[j]))
-DEFINE_SUM_ROWS(sum_rows, NOTHING, PLAIN)
-DEFINE_SUM_ROWS(sum_abs_rows, NOTHING, ABS)
-DEFINE_SUM_ROWS(sum_sq_rows, NOTHING, SQUARE)
-DEFINE_SUM_ROWS(sum_dev_rows, SHIFTS, DEV_ROW)
+#define SQUARE(v) ((v) * (v))
+DEFINE_SUM_ROWS(sum_rows, PLAIN)
+DEFINE_SUM_ROWS(sum_abs_rows, ABS)
+DEFINE_SUM_ROWS(sum_sq_rows, SQUARE)
 
 #define DEFINE_EXTREME_ROWS(name, PICK)                            \
     static void name(float *restrict acc, const float *restrict x, \
@@ -149,7 +166,6 @@ const qn_span_table QN_ISA_FN(qn_span) = {
     .sum_rows = sum_rows,
     .sum_abs_rows = sum_abs_rows,
     .sum_sq_rows = sum_sq_rows,
-    .sum_dev_rows = sum_dev_rows,
     .max_rows = max_rows,
     .min_rows = min_rows,
 };

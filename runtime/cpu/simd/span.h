@@ -4,8 +4,8 @@
  * made of. One table per instruction set, see runtime/cpu/isa.h.
  *
  * Sums are exact to a few units in the last place whatever the length: blocks
- * of QN_SUM_BLOCK elements in 32 float lanes, combined as a tree, blocks added
- * up in double. The order depends on the length alone.
+ * of QN_SUM_BLOCK elements in 32 float lanes (8 in short rows), combined as a
+ * tree, blocks added up in double. The order depends on the length alone.
  */
 #ifndef QN_CPU_SIMD_SPAN_H
 #define QN_CPU_SIMD_SPAN_H
@@ -38,9 +38,6 @@ typedef struct qn_span_table {
                          int64_t stride, int64_t cols);
     void (*sum_sq_rows)(double *total, const float *x, int64_t rows,
                         int64_t stride, int64_t cols);
-    /* of (x - shift[j])^2 */
-    void (*sum_dev_rows)(double *total, const float *x, int64_t rows,
-                         int64_t stride, int64_t cols, const float *shift);
     void (*max_rows)(float *acc, const float *x, int64_t rows, int64_t stride,
                      int64_t cols);
     void (*min_rows)(float *acc, const float *x, int64_t rows, int64_t stride,
