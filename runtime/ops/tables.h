@@ -16,6 +16,7 @@
     X(slice) \
     X(pad) \
     X(gather) \
+    X(scatter) \
     X(resize) \
     X(matmul) \
     X(conv) \
