@@ -192,6 +192,8 @@ void qn_run_release(qn_run *run)
 {
     if (!run->plan)
         return;
+    if (run->leased) /* it may be waiting */
+        (void)qn_run_lease_cancel(run);
     qn_pool_release(run->session->runtime->pool, &run->lease);
     qn_plan_release(run->plan);
     run->plan = NULL;

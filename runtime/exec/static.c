@@ -279,9 +279,11 @@ qn_status qn_static_build(qn_static *st, qn_graph *graph, qn_ledger *ledger,
     st->slots = qn_calloc(st->n_slots + 1u, sizeof *st->slots);
     st->packed = qn_calloc(st->n_packed + 1u, sizeof *st->packed);
     st->n_packed = 0;
-    if (!st->slots || !st->packed)
+    if (!st->slots || !st->packed) {
         status = qn_fail(err, QN_NO_MEMORY, "no memory for %u constants",
                          st->n_slots);
+        st->n_slots = 0;
+    }
     if (status == QN_OK)
         status = qn_graph_each(graph, note_slots, st, err);
     if (status == QN_OK)

@@ -99,7 +99,9 @@ static bool matches(const qn_graph *g, const qn_node *conv, const qn_node *bn,
     if (bn->opset < 7 && !qn_node_int(bn, "is_test", 0))
         return false;
     n->weight = float_const(g, conv->in[1]);
-    if (!n->weight || n->weight->shape.rank < 3)
+    /* once per Conv: filling goes down such a chain on the stack */
+    if (!n->weight || n->weight->shape.rank < 3 ||
+        n->weight->fill == fill_weight)
         return false;
     n->channels = n->weight->shape.dims[0];
     bool has_bias = conv->n_in > 2 && conv->in[2] != QN_NO_VALUE;

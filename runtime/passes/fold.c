@@ -11,10 +11,18 @@
 /* Up to here a result is computed at once: it may decide shapes further on. */
 enum { FOLD_NOW = 64 << 10 };
 
+/*
+ * A constant that is computed later is computed again by each one that is made
+ * from it, in memory that nobody has charged. So such chains end here: a node
+ * past these limits stays a node.
+ */
+enum { MAX_COST = 16, MAX_INPUT = 64 << 20 };
+
 typedef struct deferred {
     const qn_node *node;
     const qn_const **in; /* [node->n_in], NULL if absent */
     uint32_t output;
+    uint32_t cost; /* nodes to run for it */
 } deferred;
 
 /* A constant's bytes, aligned, until *temp is freed. */
@@ -69,6 +77,19 @@ static qn_status fill_deferred(const qn_const *c, void *dst, qn_error *err)
     return st;
 }
 
+/* Nodes to run for a node's result; more than MAX_COST: too many. */
+static uint32_t cost_of(const qn_node *node, const qn_const *const *in)
+{
+    uint32_t cost = 1;
+    for (uint32_t i = 0; i < node->n_in && cost <= MAX_COST; i++) {
+        if (!in[i] || in[i]->fill != fill_deferred)
+            continue;
+        const deferred *d = in[i]->fill_arg;
+        cost += in[i]->bytes <= MAX_INPUT ? d->cost : MAX_COST;
+    }
+    return cost;
+}
+
 static bool foldable(const qn_graph *graph, const qn_node *node,
                      const qn_const **in)
 {
@@ -88,7 +109,7 @@ static bool foldable(const qn_graph *graph, const qn_node *node,
         if (node->out[i] != QN_NO_VALUE &&
             graph->values[node->out[i]].type.dtype == QN_STRING)
             return false;
-    return true;
+    return cost_of(node, in) <= MAX_COST;
 }
 
 /* Shapes of the results. Values that shapes depend on are read, being small;
@@ -105,11 +126,14 @@ static qn_status infer(const qn_node *node, const qn_const **in, qn_tensor *out,
         args[i] = (qn_tensor){ .dtype = in[i]->dtype, .shape = in[i]->shape };
         if (i >= 32 || !(node->op->value_in >> i & 1))
             continue;
-        args[i].data = in[i]->bytes <= FOLD_NOW
-                           ? qn_region_alloc(scratch, in[i]->bytes, 1)
-                           : NULL;
-        if (!args[i].data || qn_const_read(in[i], args[i].data, NULL) != QN_OK)
+        if (in[i]->bytes > FOLD_NOW)
+            return QN_TOO_LARGE;
+        args[i].data = qn_region_alloc(scratch, in[i]->bytes, 1);
+        if (!args[i].data)
             return QN_NO_MEMORY;
+        qn_status st = qn_const_read(in[i], args[i].data, NULL);
+        if (st != QN_OK)
+            return st;
     }
     return qn_eval_infer(node, args, out, NULL);
 }
@@ -142,7 +166,8 @@ static qn_status make_constant(qn_graph *graph, const qn_node *node,
             return qn_fail(err, QN_NO_MEMORY, "no memory for a constant");
         if (node->n_in)
             memcpy(ins, in, node->n_in * sizeof *ins);
-        *d = (deferred){ .node = node, .in = ins, .output = k };
+        *d = (deferred){ .node = node, .in = ins, .output = k,
+                         .cost = cost_of(node, in) };
         c->fill = fill_deferred;
         c->fill_arg = d;
     }
@@ -190,10 +215,14 @@ static qn_status fold_graph(qn_graph *graph, void *arg, qn_error *err)
         const qn_const **in = qn_calloc(node->n_in + 1u, sizeof *in);
         if (!in)
             return qn_fail(err, QN_NO_MEMORY, "no memory to fold constants");
-        bool done = foldable(graph, node, in) &&
-                    fold_node(graph, node, in, &report->folded, err) == QN_OK;
+        qn_status st =
+            foldable(graph, node, in)
+                ? fold_node(graph, node, in, &report->folded, err)
+                : QN_UNSUPPORTED;
         qn_free(in);
-        if (done)
+        if (st == QN_NO_MEMORY)
+            return qn_fail(err, st, "no memory to fold constants");
+        if (st == QN_OK)
             report->folded_nodes++;
         else
             graph->nodes[kept++] = node;
