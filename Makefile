@@ -85,6 +85,10 @@ $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(SUPPORT_OBJ) $(SERVER_LIB) $(LI
 comma := ,
 $(BUILD)/tests/test_%_alloc: LDFLAGS_ALL += \
     $(foreach f,calloc realloc aligned_alloc free,-Wl$(comma)--wrap=$(f))
+# and this counts all of them
+$(BUILD)/tests/test_no_heap: LDFLAGS_ALL += \
+    $(foreach f,malloc calloc realloc aligned_alloc posix_memalign free,\
+        -Wl$(comma)--wrap=$(f))
 
 unit: $(TEST_BIN) ## unit tests (cmocka)
 	@set -e; for t in $(TEST_BIN); do echo "== $$t"; $$t; done

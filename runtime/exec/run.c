@@ -103,6 +103,21 @@ qn_tensor qn_run_output(const qn_run *run, uint32_t i)
 
 /* ---- lanes ---- */
 
+qn_status qn_lane_new(qn_runtime *rt, qn_lane **out, qn_error *err)
+{
+    *out = NULL;
+    qn_lane *lane = qn_calloc(1, sizeof *lane);
+    if (!lane)
+        return qn_fail(err, QN_NO_MEMORY, "no memory for a stream");
+    qn_status st = rt->cpu->ops->stream_new(rt->cpu, &lane->stream, err);
+    if (st != QN_OK) {
+        qn_free(lane);
+        return st;
+    }
+    *out = lane;
+    return QN_OK;
+}
+
 static qn_lane *take_lane(qn_runtime *rt, qn_error *err)
 {
     pthread_mutex_lock(&rt->lock);
@@ -112,16 +127,7 @@ static qn_lane *take_lane(qn_runtime *rt, qn_error *err)
     pthread_mutex_unlock(&rt->lock);
     if (lane)
         return lane;
-    lane = qn_calloc(1, sizeof *lane);
-    if (!lane) {
-        (void)qn_fail(err, QN_NO_MEMORY, "no memory for a stream");
-        return NULL;
-    }
-    if (rt->cpu->ops->stream_new(rt->cpu, &lane->stream, err) != QN_OK) {
-        qn_free(lane);
-        return NULL;
-    }
-    return lane;
+    return qn_lane_new(rt, &lane, err) == QN_OK ? lane : NULL;
 }
 
 static void give_lane(qn_runtime *rt, qn_lane *lane)

@@ -6,6 +6,25 @@
  * stacks, libraries, the kernel's share of sockets. */
 enum { DEFAULT_RESERVE_SHARE = 8 };
 
+enum { FIRST_LANES = 64 };
+
+/* As many as runs may go on at once, and one per worker, which gives its lane
+ * back after done(): so a run finds one without the heap. */
+static qn_status first_lanes(qn_runtime *rt, qn_error *err)
+{
+    int n = rt->options.max_running;
+    n = (n < FIRST_LANES ? n : FIRST_LANES) + qn_runtime_threads(rt);
+    for (int i = 0; i < n; i++) {
+        qn_lane *lane;
+        qn_status st = qn_lane_new(rt, &lane, err);
+        if (st != QN_OK)
+            return st;
+        lane->next = rt->lanes;
+        rt->lanes = lane;
+    }
+    return QN_OK;
+}
+
 qn_status qn_runtime_new(const qn_runtime_options *options, qn_runtime **out,
                          qn_error *err)
 {
@@ -30,6 +49,8 @@ qn_status qn_runtime_new(const qn_runtime_options *options, qn_runtime **out,
         st = qn_ledger_new(rt->options.memory_budget, &rt->ledger, err);
     if (st == QN_OK)
         st = qn_pool_new(rt->ledger, &pool, &rt->pool, err);
+    if (st == QN_OK)
+        st = first_lanes(rt, err);
     if (st != QN_OK) {
         qn_runtime_free(rt);
         return st;

@@ -14,6 +14,9 @@ typedef struct qn_lane {
     struct qn_lane *next;
 } qn_lane;
 
+QN_NODISCARD qn_status qn_lane_new(qn_runtime *runtime, qn_lane **out,
+                                   qn_error *err);
+
 struct qn_runtime {
     qn_runtime_options options;
     qn_device *cpu;
