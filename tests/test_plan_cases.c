@@ -283,6 +283,82 @@ static void test_condition_of_unknown_size(void **state)
     close_graph(&f);
 }
 
+/* Twice as many Adds as could be computed if each did so twice, and a chain of
+ * Negs deeper than a stack: both of constants too large to compute at once. */
+static void test_long_chains_of_constants(void **state)
+{
+    enum { N = 20000 };
+    static float ones[N];
+    const int64_t dims[] = { N };
+    fixture f;
+    (void)state;
+    for (int i = 0; i < N; i++)
+        ones[i] = 1.0f;
+    qn_graph *g = tg_new(NULL);
+    qn_value_id x = tg_input(g, "x", QN_F32, 1, any1);
+    qn_value_id c = tg_const(g, QN_F32, 1, dims, ones);
+    for (int i = 0; i < 100; i++)
+        c = tg_op2(g, "Add", c, c);
+    for (int i = 0; i < 3000; i++)
+        c = tg_op1(g, "Neg", c);
+    tg_output(g, tg_op2(g, "Mul", x, c), "y");
+    open_graph(&f, g);
+    qn_tensor t = floats(1, dims, ones);
+    expect_ok(&f, &t);
+    const float *y = qn_run_output(&f.run, 0).data;
+    assert_true(y[0] == 0x1p100f && y[N - 1] == 0x1p100f);
+    qn_run_release(&f.run);
+    close_graph(&f);
+}
+
+/* Numbers with a fraction decide a branch: one plan for all of them. A plan for
+ * each value of the integers that a shape is made of. */
+static void test_what_is_in_the_key(void **state)
+{
+    static const float zero = 0;
+    static const int64_t one = 1;
+    fixture f;
+    const qn_io *io;
+    qn_plan *plans[8];
+    (void)state;
+    qn_graph *g = tg_new(NULL);
+    qn_value_id x = tg_input(g, "x", QN_F32, 1, d4);
+    qn_value_id n = tg_input(g, "n", QN_I64, 1, d1);
+    qn_value_id sum = tg_op1(g, "ReduceSum", x);
+    tg_attr_int(g, sum, "keepdims", 0);
+    qn_value_id y = tg_op1(
+        g, "If", tg_op2(g, "Greater", sum, tg_const(g, QN_F32, 0, NULL, &zero)));
+    qn_graph *yes = tg_new(g), *no = tg_new(g);
+    tg_output(yes, tg_capture(yes, x), "t");
+    tg_output(no, tg_op1(no, "Neg", tg_capture(no, x)), "e");
+    tg_attr_graph(g, y, "then_branch", yes);
+    tg_attr_graph(g, y, "else_branch", no);
+    tg_output(g, y, "y");
+    qn_value_id to = tg_op2(g, "Add", n, tg_const(g, QN_I64, 1, d1, &one));
+    tg_output(g, tg_op2(g, "Expand", sum, to), "z");
+    open_graph(&f, g);
+    assert_int_equal(qn_session_inputs(f.session, &io), 2);
+    assert_false(io[0].value_in_key);
+    assert_true(io[1].value_in_key);
+    for (int i = 0; i < 6; i++) {
+        float in[] = { (float)i - 2.5f, 1, 1, -2 };
+        int64_t count = i % 2;
+        qn_tensor t[] = { floats(1, d4, in),
+                          { QN_I64, { 1, { 1 } }, &count } };
+        expect_ok(&f, t);
+        qn_tensor z = qn_run_output(&f.run, 1);
+        expect_shape(&z, 1, &(int64_t){ count + 1 });
+        assert_true(((float *)qn_run_output(&f.run, 0).data)[1] ==
+                    (i < 3 ? -1 : 1));
+        qn_run_release(&f.run);
+    }
+    size_t n_plans = qn_session_plans(f.session, plans, 8);
+    assert_int_equal(n_plans, 2);
+    for (size_t i = 0; i < n_plans; i++)
+        qn_plan_release(plans[i]);
+    close_graph(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -292,6 +368,8 @@ int main(void)
         cmocka_unit_test(test_view_without_bytes),
         cmocka_unit_test(test_branch_that_would_fail),
         cmocka_unit_test(test_condition_of_unknown_size),
+        cmocka_unit_test(test_long_chains_of_constants),
+        cmocka_unit_test(test_what_is_in_the_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

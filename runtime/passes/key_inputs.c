@@ -60,7 +60,40 @@ static bool ends_walk(const qn_node *node)
     return false;
 }
 
-/* The stack is as deep as the chain of operators: past the limit an input is
+static void note_input(walk *w, const qn_graph *graph, qn_value_id id)
+{
+    const qn_value *v = &graph->values[id];
+    for (uint32_t i = 0; i < graph->n_inputs; i++)
+        if (graph->inputs[i] == id && v->rank >= 0 && v->rank <= 1)
+            w->key[i] = true;
+}
+
+static bool is_whole(qn_dtype t)
+{
+    const qn_dtypes whole = QN_BIT(U8) | QN_BIT(I8) | QN_BIT(U16) |
+                            QN_BIT(I16) | QN_BIT(I32) | QN_BIT(I64) |
+                            QN_BIT(U32) | QN_BIT(U64) | QN_BIT(BOOL);
+    return whole >> t & 1;
+}
+
+/* An input that is itself read for a shape, whatever its type (Resize's scales,
+ * Range's limits). */
+static void mark_direct(walk *w, const qn_graph *graph, qn_value_id id)
+{
+    while (id != QN_NO_VALUE &&
+           graph->values[id].kind == QN_VALUE_CAPTURE) {
+        id = graph->values[id].outer;
+        graph = graph->parent;
+    }
+    if (id != QN_NO_VALUE && graph == w->main &&
+        graph->values[id].kind == QN_VALUE_INPUT)
+        note_input(w, graph, id);
+}
+
+/* Inputs of numbers with a fraction are data: a plan for each of their values
+ * would be a plan for each request.
+ *
+ * The stack is as deep as the chain of operators: past the limit an input is
  * left out of the key, which costs speed, not correctness. */
 static void mark(walk *w, const qn_graph *graph, qn_value_id id, unsigned depth)
 {
@@ -70,9 +103,8 @@ static void mark(walk *w, const qn_graph *graph, qn_value_id id, unsigned depth)
     if (v->kind == QN_VALUE_CAPTURE) {
         mark(w, graph->parent, v->outer, depth + 1);
     } else if (v->kind == QN_VALUE_INPUT && graph == w->main) {
-        for (uint32_t i = 0; i < graph->n_inputs; i++)
-            if (graph->inputs[i] == id && v->rank >= 0 && v->rank <= 1)
-                w->key[i] = true;
+        if (is_whole(v->type.dtype))
+            note_input(w, graph, id);
     } else if (v->kind == QN_VALUE_NODE) {
         const qn_node *node = graph->nodes[v->node];
         if (ends_walk(node))
@@ -97,8 +129,10 @@ static qn_status roots(qn_graph *graph, void *arg, qn_error *err)
         if (node->op->flags & QN_OP_CONTROL)
             wanted |= 1; /* the condition */
         for (uint32_t k = 0; k < node->n_in && k < 32; k++)
-            if (wanted >> k & 1)
+            if (wanted >> k & 1) {
+                mark_direct(w, graph, node->in[k]);
                 mark(w, graph, node->in[k], 0);
+            }
     }
     return QN_OK;
 }

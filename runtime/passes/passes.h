@@ -25,8 +25,9 @@ QN_NODISCARD qn_status qn_pass_kernels(qn_graph *graph, qn_error *err);
 /*
  * Which inputs of the main graph decide shapes inside it by their value:
  * out[graph->n_inputs]. Follows shape inputs and conditions back through
- * integer arithmetic; large or floating-point inputs of unknown size are left
- * out (their shapes are then found when a request runs).
+ * arithmetic to integer inputs of rank 0 or 1; those of other types count only
+ * where they are read for a shape themselves. What depends on inputs left out
+ * is found when a request runs.
  */
 QN_NODISCARD qn_status qn_pass_key_inputs(const qn_graph *graph, bool *out,
                                           qn_error *err);

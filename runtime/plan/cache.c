@@ -48,7 +48,8 @@ static void write_key(const qn_session *s, const qn_tensor *inputs, key *k)
 {
     k->len = 0;
     for (uint32_t i = 0; i < s->graph->n_inputs; i++) {
-        const qn_tensor *t = &inputs[i];
+        static const qn_tensor absent;
+        const qn_tensor *t = qn_present(&inputs[i]) ? &inputs[i] : &absent;
         int32_t head[2] = { (int32_t)t->dtype, t->shape.rank };
         bool value = value_matters(s, t, i);
         put(k, head, sizeof head);
@@ -151,6 +152,9 @@ static qn_status check_input(const qn_session *s, const qn_tensor *inputs,
                        qn_dtype_wire(t->dtype));
         return QN_TYPE;
     }
+    if (t->shape.rank < 0 || t->shape.rank > QN_MAX_RANK)
+        return qn_fail(err, QN_SHAPE, "input '%s': rank %d is outside 0..%d",
+                       io->name, t->shape.rank, QN_MAX_RANK);
     if (!qn_shape_count(&t->shape, &count))
         return wrong_shape(io, &t->shape, -1, "too many elements", err);
     /* a scalar may come as [1]: that is how most clients can send one */
