@@ -179,10 +179,10 @@ static void fired(qn_watched *entry, qn_watch_why why)
             fail_with(r, QN_CANCELLED, "the client left");
         else if (r->deadline_ns && now >= r->deadline_ns)
             fail_with(r, QN_DEADLINE,
-                      "the deadline passed while waiting for memory");
+                      "the deadline passed while waiting for a turn");
         else
             fail_with(r, QN_NO_MEMORY,
-                      "no memory became free within the longest wait");
+                      "no memory and no turn to run within the longest wait");
     } else if (stage != STAGE_LEASED) {
         /* the call that queues it has not returned yet: look again */
         entry->fd = -1;
