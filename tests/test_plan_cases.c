@@ -359,6 +359,92 @@ static void test_what_is_in_the_key(void **state)
     close_graph(&f);
 }
 
+/* ConvTranspose keeps a table row for each of its strides' 10000 phases: more
+ * than what is set aside at first for state that is prepared in a request. */
+static void test_large_state_of_a_late_shape(void **state)
+{
+    static const int64_t strides[] = { 100, 100 }, w4[] = { 1, 1, 1, 1 };
+    static const float two = 2;
+    fixture f;
+    (void)state;
+    qn_graph *g = tg_new(NULL);
+    qn_value_id x = tg_input(g, "x", QN_F32, 1, any1);
+    qn_value_id to = tg_op1(g, "Cast", tg_input(g, "to", QN_F32, 1, d4));
+    tg_attr_int(g, to, "to", QN_I64);
+    qn_value_id y = tg_op2(g, "ConvTranspose", tg_op2(g, "Reshape", x, to),
+                           tg_const(g, QN_F32, 4, w4, &two));
+    qn_node *node = g->nodes[g->n_nodes - 1];
+    qn_attr by = { .name = "strides", .kind = QN_ATTR_INTS, .n = 2,
+                   .ints = strides };
+    node->attrs = &by;
+    node->n_attrs = 1;
+    tg_output(g, y, "y");
+    open_graph(&f, g);
+    const float in[] = { 1, 2, 3, 4 }, shape[] = { 1, 1, 2, 2 };
+    qn_tensor t[] = { floats(1, d4, in), floats(1, d4, shape) };
+    expect_ok(&f, t);
+    qn_tensor out = qn_run_output(&f.run, 0);
+    expect_shape(&out, 4, (int64_t[]){ 1, 1, 101, 101 });
+    const float *v = out.data;
+    assert_true(v[0] == 2 && v[1] == 0 && v[100] == 4 && v[101 * 101 - 1] == 8);
+    qn_run_release(&f.run);
+    close_graph(&f);
+}
+
+/* If on data gives strings of an input, or of the model. */
+static void test_branches_of_strings(void **state)
+{
+    static const float zero = 0;
+    static const qn_string words[] = { { 0, 2 }, { 2, 3 } };
+    const int64_t d2[] = { 2 };
+    fixture f;
+    (void)state;
+    qn_graph *g = tg_new(NULL);
+    qn_value_id x = tg_input(g, "x", QN_F32, 1, d4);
+    qn_value_id names = tg_input(g, "names", QN_STRING, 1, any1);
+    qn_value_id sum = tg_op1(g, "ReduceSum", x);
+    tg_attr_int(g, sum, "keepdims", 0);
+    qn_value_id y = tg_op1(
+        g, "If", tg_op2(g, "Greater", sum, tg_const(g, QN_F32, 0, NULL, &zero)));
+    qn_graph *yes = tg_new(g), *no = tg_new(g);
+    tg_output(yes, tg_capture(yes, names), "t");
+    qn_const c = { .dtype = QN_STRING, .shape = { 1, { 2 } },
+                   .bytes = sizeof words, .data = words, .strings = "nouis",
+                   .string_bytes = 5 };
+    qn_value_id fixed = tg_const(no, QN_STRING, 1, d2, words);
+    no->values[fixed].data = &c;
+    tg_output(no, fixed, "e");
+    tg_attr_graph(g, y, "then_branch", yes);
+    tg_attr_graph(g, y, "else_branch", no);
+    tg_output(g, y, "y");
+    open_graph(&f, g);
+    for (int k = 0; k < 2; k++) {
+        qn_plan *plan;
+        const float in[] = { k ? 1.0f : -1.0f, 0, 0, 0 };
+        const qn_tensor t[] = { floats(1, d4, in),
+                                { QN_STRING, { 1, { 1 } }, NULL } };
+        if (qn_session_plan(f.session, t, &plan, &f.err) != QN_OK)
+            fail_msg("%s", f.err.text);
+        qn_run_init(&f.run, f.session, plan);
+        qn_plan_release(plan);
+        f.run.string_bytes = 4;
+        assert_int_equal(qn_run_lease(&f.run, NULL, NULL, &f.err), QN_OK);
+        memcpy(qn_run_input(&f.run, 0).data, in, sizeof in);
+        qn_string *name = qn_run_input(&f.run, 1).data;
+        assert_int_equal(qn_string_put(&f.run.strings, "four", 4, name, &f.err),
+                         QN_OK);
+        if (qn_run_sync(&f.run, &f.err) != QN_OK)
+            fail_msg("%s", f.err.text);
+        qn_tensor out = qn_run_output(&f.run, 0);
+        const qn_string *s = out.data;
+        expect_shape(&out, 1, &(int64_t){ k ? 1 : 2 });
+        const char *text = qn_string_bytes(&f.run.strings, s[k ? 0 : 1]);
+        assert_memory_equal(text, k ? "four" : "uis", k ? 4 : 3);
+        qn_run_release(&f.run);
+    }
+    close_graph(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -370,6 +456,8 @@ int main(void)
         cmocka_unit_test(test_condition_of_unknown_size),
         cmocka_unit_test(test_long_chains_of_constants),
         cmocka_unit_test(test_what_is_in_the_key),
+        cmocka_unit_test(test_large_state_of_a_late_shape),
+        cmocka_unit_test(test_branches_of_strings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -199,8 +199,31 @@ static qn_status infer_now(qn_run *run, const qn_step *s, qn_tensor *in,
     return st;
 }
 
-/* State that is prepared while a request runs: bounded, in the SIDE heap. */
-enum { LATE_STATE_BYTES = 64 << 10 };
+/* State that is prepared while a request runs lies in the SIDE heap. Few kernels
+ * have any; how much is known only when it has been too little. */
+enum { LATE_STATE_BYTES = 64 << 10, LATE_STATE_GROWS = 2 };
+
+static qn_status prepare_late(qn_run *run, const qn_step *s, qn_prepare *p,
+                              void **state)
+{
+    qn_exec *e = run->exec;
+    qn_region region;
+    p->region = &region;
+    for (size_t n = LATE_STATE_BYTES;; n *= LATE_STATE_GROWS) {
+        *state = qn_heap_alloc(&e->heap, n);
+        qn_region_init_fixed(&region, *state, *state ? n : 0);
+        p->state = NULL;
+        p->workspace = 0;
+        qn_status st = s->kernel->prepare(p, &run->error);
+        if (st != QN_NO_MEMORY)
+            return st;
+        if (!*state)
+            return no_room(run, s, n, &run->error);
+        qn_heap_free(&e->heap, *state);
+        *state = NULL;
+        run->error = (qn_error){ 0 };
+    }
+}
 
 static qn_status prepare_now(qn_run *run, const qn_step *s, qn_tensor *in,
                              qn_tensor *out, qn_team *team)
@@ -210,19 +233,14 @@ static qn_status prepare_now(qn_run *run, const qn_step *s, qn_tensor *in,
     qn_prepare p = { .node = s->node, .n_in = s->n_in, .n_out = s->n_out,
                      .in = in, .out = out, .packed = e->packed,
                      .max_threads = cpu->ops->max_threads(cpu) };
-    qn_region region;
     void *state = NULL, *workspace = NULL;
     qn_status st = QN_OK;
-    if (s->kernel->prepare) {
-        state = qn_heap_alloc(&e->heap, LATE_STATE_BYTES);
-        qn_region_init_fixed(&region, state, state ? LATE_STATE_BYTES : 0);
-        p.region = &region;
-        st = s->kernel->prepare(&p, &run->error);
-        if (st == QN_OK && p.workspace) {
-            workspace = qn_heap_alloc(&e->heap, p.workspace);
-            if (!workspace)
-                st = no_room(run, s, p.workspace, &run->error);
-        }
+    if (s->kernel->prepare)
+        st = prepare_late(run, s, &p, &state);
+    if (st == QN_OK && p.workspace) {
+        workspace = qn_heap_alloc(&e->heap, p.workspace);
+        if (!workspace)
+            st = no_room(run, s, p.workspace, &run->error);
     }
     if (st == QN_OK)
         st = launch(run, s, in, out, p.state, workspace, team);
