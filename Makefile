@@ -43,7 +43,7 @@ QUERN := $(BUILD)/quern
 IMAGES ?= 6000
 TESTDATA ?= /usr/share/libonnx-testdata/data
 
-.PHONY: all serve check unit e2e verify replay fuzz-run lint asan tsan fuzz replay bench format \
+.PHONY: all serve check unit e2e verify replay fuzz-run lint asan tsan fuzz bench format \
         image install clean help
 all: $(QUERN) ## build build/quern and the libraries
 

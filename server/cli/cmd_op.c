@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_ARGS = 32 };
+enum { MAX_ARGS = 32, MADE_STRINGS = 1 << 20 };
 
 /* "1", "2.5", "1,2,3", "0.5,1", or text. */
 static qn_status parse_attr(const char *spec, qn_region *region, qn_attr *out,
@@ -113,6 +113,33 @@ static qn_status evaluate(qn_node *node, const qn_tensor *in, qn_tensor *out,
     return st == QN_OK ? qn_eval_node(node, in, out, strings, region, err) : st;
 }
 
+/* One heap for the strings of all inputs, whose elements count from its start,
+ * and room for those that the operator makes. */
+static qn_status gather_strings(qn_tensor_file *files, size_t n,
+                                qn_region *region, qn_strings *out,
+                                qn_error *err)
+{
+    size_t total = 0, at = 0;
+    for (size_t i = 0; i < n; i++)
+        total += files[i].string_bytes;
+    out->limit = total + MADE_STRINGS;
+    out->base[QN_STRINGS_STATIC] = qn_region_alloc(region, total + 1, 1);
+    out->base[QN_STRINGS_REQUEST] = qn_region_alloc(region, out->limit, 1);
+    if (!out->base[QN_STRINGS_STATIC] || !out->base[QN_STRINGS_REQUEST])
+        return qn_fail(err, QN_NO_MEMORY, "out of memory");
+    for (size_t i = 0; i < n; i++) {
+        qn_string *s = files[i].tensor.data;
+        if (files[i].tensor.dtype != QN_STRING || !files[i].string_bytes)
+            continue;
+        memcpy(out->base[QN_STRINGS_STATIC] + at, files[i].strings,
+               files[i].string_bytes);
+        for (int64_t k = 0; k < qn_count(&files[i].tensor); k++)
+            s[k].where += at;
+        at += files[i].string_bytes;
+    }
+    return QN_OK;
+}
+
 static void print_outputs(const qn_node *node, const qn_tensor *out,
                           const qn_strings *strings)
 {
@@ -147,6 +174,8 @@ int qn_cmd_op(const qn_options *options)
                        : qn_tensor_files_read(specs, n, files, &n_read, &err);
     if (st == QN_OK)
         st = parse_attrs(options, &region, attrs, &node.n_attrs, &err);
+    if (st == QN_OK)
+        st = gather_strings(files, n_read, &region, &strings, &err);
     for (size_t i = 0; i < n_read; i++)
         in[i] = files[i].tensor;
     node.n_in = (uint32_t)n_read;
