@@ -5,8 +5,9 @@
 #include "server/cli/preview.h"
 #include "server/cli/text.h"
 
+#include "runtime/base/alloc.h"
 #include "runtime/exec/eval.h"
-#include "runtime/ops/op.h"
+#include "runtime/ops/tables.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -153,6 +154,50 @@ static void print_outputs(const qn_node *node, const qn_tensor *out,
     }
 }
 
+/* ---- --list ---- */
+
+static const qn_op_table *const families[] = {
+#define FAMILY(name) &qn_ops_##name,
+    QN_OP_FAMILIES(FAMILY)
+#undef FAMILY
+};
+
+static int by_name(const void *a, const void *b)
+{
+    const qn_op *x = *(const qn_op *const *)a, *y = *(const qn_op *const *)b;
+    int order = strcmp(x->domain, y->domain);
+    if (!order)
+        order = strcmp(x->name, y->name);
+    return order ? order : x->since - y->since;
+}
+
+/* One line an operator: its name, then the opsets that its versions begin at.
+ * Operators of the ONNX domain; those of passes are nobody's to name. */
+static qn_status print_list(qn_error *err)
+{
+    size_t n = 0, all = 0;
+    for (size_t f = 0; f < sizeof families / sizeof families[0]; f++)
+        all += families[f]->n;
+    const qn_op **rows = qn_calloc(all, sizeof *rows);
+    if (!rows)
+        return qn_fail(err, QN_NO_MEMORY, "out of memory");
+    for (size_t f = 0; f < sizeof families / sizeof families[0]; f++)
+        for (size_t i = 0; i < families[f]->n; i++)
+            if (!*families[f]->rows[i].domain)
+                rows[n++] = &families[f]->rows[i];
+    qsort(rows, n, sizeof *rows, by_name);
+    for (size_t i = 0; i < n; i++) {
+        bool first = !i || strcmp(rows[i]->name, rows[i - 1]->name);
+        if (first)
+            printf("%s%s", i ? "\n" : "", rows[i]->name);
+        if (first || rows[i]->since != rows[i - 1]->since)
+            printf(" %u", rows[i]->since);
+    }
+    printf("\n");
+    qn_free(rows);
+    return QN_OK;
+}
+
 int qn_cmd_op(const qn_options *options)
 {
     qn_error err = { 0 };
@@ -164,6 +209,13 @@ int qn_cmd_op(const qn_options *options)
     qn_strings strings = { 0 };
     const char *const *specs;
     size_t n = qn_opt_list(options, "input", &specs), n_read = 0;
+    if (qn_opt_bool(options, "list") || !options->n_args) {
+        qn_status listed = qn_opt_bool(options, "list")
+                               ? print_list(&err)
+                               : qn_fail(&err, QN_INVALID,
+                                         "which operator? quern op --list");
+        return listed == QN_OK ? 0 : qn_complain(&err);
+    }
     qn_node node = { .name = "op", .domain = "", .op_name = options->args[0],
                      .opset = (int)qn_opt_int(options, "opset"),
                      .n_out = (uint32_t)qn_opt_int(options, "outputs"),

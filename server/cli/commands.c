@@ -140,6 +140,8 @@ static const qn_flag op_flags[] = {
     { "outputs", "N", QN_FLAG_INT, "1", 1, 32, "how many outputs" },
     { "output", "FILE", QN_FLAG_TEXT, NULL, 0, 0,
       "write the first output as .npy" },
+    { "list", NULL, QN_FLAG_BOOL, NULL, 0, 0,
+      "list the operators and the opsets of their versions" },
 };
 
 static const qn_flag healthcheck_flags[] = {
@@ -165,8 +167,8 @@ static const qn_command commands[] = {
     { "bench", "MODEL.onnx|URL", "latency and throughput, with spread",
       "quern bench http://127.0.0.1:8000/v1/models/digits --concurrency 8", 1,
       1, ROWS(bench_flags), qn_cmd_bench },
-    { "op", "OP", "one operator",
-      "quern op Softmax --attr axis=1 --input x.npy", 1, 1, ROWS(op_flags),
+    { "op", "[OP]", "one operator, or a list of all",
+      "quern op Softmax --attr axis=1 --input x.npy", 0, 1, ROWS(op_flags),
       qn_cmd_op },
     { "healthcheck", "[URL]", "ask a server whether it is ready",
       "quern healthcheck http://127.0.0.1:8000/readyz", 0, 1,
