@@ -14,7 +14,7 @@
  * constants point into the model file's mapping or into the region.
  *
  * Build: qn_graph_new, add values and nodes in any order, qn_graph_finish.
- * Immutable afterwards, but for the passes of runtime/graph/passes.h, which run
+ * Immutable afterwards, but for the passes of runtime/passes/passes.h, which run
  * before the graph is shared. One thread while building, any number after.
  */
 #ifndef QN_GRAPH_GRAPH_H

@@ -225,21 +225,34 @@ void qn_plan_release(qn_plan *plan)
         destroy(plan);
 }
 
-/* Drop plans from the old end until `limit` bytes are left. Those that are
+/* Take plans out from the old end until `limit` bytes are left. Those that are
  * held by runs leave the cache, too, and go when they are let go. */
-static void evict(qn_session *s, size_t limit, const qn_plan *keep)
+static qn_plan *evict(qn_session *s, size_t limit, const qn_plan *keep)
 {
+    qn_plan *gone = NULL;
     while (s->plan_bytes > limit) {
         qn_plan **victim = NULL;
         for (qn_plan **at = &s->plans; *at; at = &(*at)->next)
             if (!(*at)->building && *at != keep)
                 victim = at;
         if (!victim)
-            return;
+            break;
         qn_plan *p = *victim;
         *victim = p->next;
         s->plan_bytes -= p->charged;
-        qn_plan_release(p);
+        p->next = gone;
+        gone = p;
+    }
+    return gone;
+}
+
+/* Not under the lock: bytes that are given back may grant others theirs. */
+static void let_go(qn_plan *gone)
+{
+    while (gone) {
+        qn_plan *next = gone->next;
+        qn_plan_release(gone);
+        gone = next;
     }
 }
 
@@ -278,8 +291,9 @@ static qn_status charge(qn_session *s, qn_plan *plan, qn_error *err)
     qn_status st = qn_ledger_charge(ledger, QN_MEM_PLAN, bytes, err);
     if (st != QN_OK) { /* older plans make room */
         pthread_mutex_lock(&s->lock);
-        evict(s, 0, NULL);
+        qn_plan *gone = evict(s, 0, NULL);
         pthread_mutex_unlock(&s->lock);
+        let_go(gone);
         st = qn_ledger_charge(ledger, QN_MEM_PLAN, bytes, err);
     }
     if (st == QN_OK)
@@ -386,6 +400,7 @@ static qn_status get(qn_session *s, const qn_tensor *inputs, bool may_build,
     if (st == QN_OK)
         st = fits(s, plan, err);
 
+    qn_plan *gone = NULL;
     pthread_mutex_lock(&s->lock);
     plan->building = false;
     at = &s->plans;
@@ -395,11 +410,12 @@ static qn_status get(qn_session *s, const qn_tensor *inputs, bool may_build,
         *at = plan->next;
     } else {
         s->plan_bytes += plan->charged;
-        evict(s, cache_limit(s), plan);
+        gone = evict(s, cache_limit(s), plan);
         *out = plan;
     }
     pthread_cond_broadcast(&s->built);
     pthread_mutex_unlock(&s->lock);
+    let_go(gone);
     if (st != QN_OK)
         destroy(plan);
     return st;
