@@ -95,6 +95,7 @@ unit: $(TEST_BIN) ## unit tests (cmocka)
 
 e2e: $(QUERN) ## end-to-end tests: the real binary and curl
 	IMAGES=$(IMAGES) sh tests/e2e/run.sh $(QUERN)
+	sh tests/e2e/readme.sh $(QUERN)
 
 verify: $(QUERN) ## ONNX backend tests of Debian's libonnx-testdata
 	$(QUERN) verify $(TESTDATA)
