@@ -445,6 +445,45 @@ static void test_branches_of_strings(void **state)
     close_graph(&f);
 }
 
+static void count_lease(qn_run *r, void *arg, qn_status status)
+{
+    (void)r;
+    (void)status;
+    ++*(int *)arg;
+}
+
+/* A run that waits for memory can be released: it leaves the queue. */
+static void test_release_while_waiting(void **state)
+{
+    fixture f;
+    qn_plan *plan;
+    qn_run waiting;
+    qn_pool_state pool;
+    int leased = 0;
+    (void)state;
+    qn_graph *g = tg_new(NULL);
+    tg_output(g, tg_op1(g, "Neg", tg_input(g, "x", QN_F32, 1, any1)), "y");
+    open_graph(&f, g);
+    /* 40 of the 64 MiB each */
+    qn_tensor t = { .dtype = QN_F32, .shape = { 1, { 5 << 20 } } };
+    if (qn_session_plan(f.session, &t, &plan, &f.err) != QN_OK)
+        fail_msg("%s", f.err.text);
+    qn_run_init(&f.run, f.session, plan);
+    qn_run_init(&waiting, f.session, plan);
+    qn_plan_release(plan);
+    assert_int_equal(qn_run_lease(&f.run, NULL, NULL, &f.err), QN_OK);
+    assert_int_equal(qn_run_lease(&waiting, count_lease, &leased, &f.err),
+                     QN_NO_MEMORY);
+    qn_run_release(&waiting);
+    memset(&waiting, 0xff, sizeof waiting);
+    qn_run_release(&f.run);
+    assert_int_equal(leased, 0);
+    qn_pool_read(qn_runtime_pool(f.runtime), &pool);
+    assert_int_equal(pool.waiters, 0);
+    assert_int_equal(pool.leases, 0);
+    close_graph(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -458,6 +497,7 @@ int main(void)
         cmocka_unit_test(test_what_is_in_the_key),
         cmocka_unit_test(test_large_state_of_a_late_shape),
         cmocka_unit_test(test_branches_of_strings),
+        cmocka_unit_test(test_release_while_waiting),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
