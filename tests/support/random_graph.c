@@ -361,6 +361,14 @@ void rg_build(rg *r, uint64_t seed)
             out = rg_some_constant(r, &r->main, QN_F32, rg_some_shape(r, 2));
         r->inexact[i] = out.inexact;
         tg_output(r->main.g, out.id, "o");
+        if (rg_chance(r, 20) && i + 1 < r->n_outputs) {
+            rg_spec view = { .op = "Flatten", .n_in = 1, .n_out = 1,
+                             .in = { out } };
+            if (rg_add(r, &r->main, &view, &out)) {
+                r->inexact[++i] = out.inexact;
+                tg_output(r->main.g, out.id, "o");
+            }
+        }
     }
     tg_finish(r->main.g);
 }

@@ -433,28 +433,49 @@ static bool conv(rg *r, rg_scope *s, rg_value x, bool same, rg_value *out)
     return rg_add(r, s, &k, out);
 }
 
+/* What is added to y, a convolution of x: x, or what comes after y. */
+static bool residual_of(rg *r, rg_scope *s, rg_value x, rg_value *out)
+{
+    *out = x;
+    switch (rg_below(r, 4)) {
+    case 0:
+        return act(r, s, x, out);
+    case 1:
+        return conv(r, s, x, true, out);
+    default:
+        return true;
+    }
+}
+
 static bool gen_convs(rg *r, rg_scope *s)
 {
-    rg_value x, y;
+    rg_value x, y, other;
     if (!rg_pick(r, s, rg_image, &x))
         x = rg_some_constant(r, s, QN_F32, rg_some_shape(r, 4));
     for (uint32_t n = 1 + rg_below(r, 3); n--;) {
         bool residual = rg_chance(r, 40);
-        if (!conv(r, s, x, residual, &y) ||
-            (rg_chance(r, 40) && !norm(r, s, y, &y)))
+        if (!conv(r, s, x, residual, &y))
+            return false;
+        rg_value middle = y;
+        if (rg_chance(r, 40) && !norm(r, s, y, &y))
             return false;
         if (residual) {
-            rg_spec k = { .op = "Add", .n_in = 2, .n_out = 1, .in = { y, x } };
-            if (rg_chance(r, 50)) {
-                k.in[0] = x;
-                k.in[1] = y;
-            }
+            rg_spec k = { .op = "Add", .n_in = 2, .n_out = 1 };
+            if (!residual_of(r, s, x, &other))
+                return false;
+            uint32_t at = rg_below(r, 2);
+            k.in[at] = y;
+            k.in[1 - at] = other;
+            middle = rg_chance(r, 50) ? y : middle;
             if (!rg_add(r, s, &k, &y))
                 return false;
         }
         if (rg_chance(r, 60) && !act(r, s, y, &y))
             return false;
         if (rg_chance(r, 25) && !pool(r, s, y, &y))
+            return false;
+        /* a second reader of what could be fused away */
+        if (rg_chance(r, 25) && !act(r, s, middle, &other))
             return false;
         x = y;
     }
