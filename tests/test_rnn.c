@@ -38,9 +38,11 @@ static const layer layers[] = {
     { .name = "lstm batch first", .op = "LSTM", .direction = "bidirectional",
       .t = 3, .b = 4, .i = 5, .h = 8, .bias = true, .h0 = true, .c0 = true,
       .batch_first = true, .lens = true },
-    { .name = "lstm clip, forget", .op = "LSTM", .direction = "forward", .t = 6,
-      .b = 1, .i = 3, .h = 5, .bias = true, .input_forget = true,
+    { .name = "lstm clip, forget", .op = "LSTM", .direction = "forward",
+      .t = 60, .b = 1, .i = 3, .h = 5, .bias = true, .input_forget = true,
       .clip = 0.4f },
+    { .name = "lstm clip", .op = "LSTM", .direction = "forward", .t = 60,
+      .b = 2, .i = 3, .h = 15, .bias = true, .clip = 0.4f },
     { .name = "lstm long", .op = "LSTM", .direction = "forward", .t = 101,
       .b = 2, .i = 7, .h = 40, .bias = true },
     { .name = "lstm wide batch", .op = "LSTM", .direction = "forward", .t = 2,
@@ -233,7 +235,8 @@ static void sequence(const layer *l, data *q, int d, int64_t n)
                 double g = apply(&f[1], clip, pre[3][k] + rec[3][k]);
                 c[k] = (l->input_forget ? 1 - i : ff) * c[k] + i * g;
                 o = apply(&f[0], clip, o + (l->peep ? p[H + k] * c[k] : 0));
-                next[k] = o * apply(&f[2], clip, c[k]);
+                /* as ONNX Runtime 1.32: the state is not clipped */
+                next[k] = o * apply(&f[2], 0, c[k]);
             }
         }
         memcpy(h, next, sizeof h);

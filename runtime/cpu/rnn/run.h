@@ -168,7 +168,8 @@ static void FN(lstm_cell)(const FN(run) *q, REAL *g, REAL *h, REAL *c, REAL *tmp
             out[i] += FN(get)(p, at + n + i) * c[i];
     }
     FN(clip_act)(q, 0, out);
-    FN(clip_act)(q, 2, tmp);
+    /* ONNX Runtime clips what enters the gates, and not the cell's state */
+    FN(act)(q->p, &r->fn[q->d][2], tmp, n);
     for (int64_t i = 0; i < n; i++)
         h[i] = out[i] * tmp[i];
 }
