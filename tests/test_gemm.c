@@ -160,7 +160,8 @@ static void check(size_t set, problem p)
     same("packed", set, &p, c, ldc, a, b);
 
     float *ws = floats(qn_gemm_made_floats(isa, p.m, p.n, p.k), 0);
-    made_arg arg = { { a, k, c, ldc, p.end }, src };
+    made_arg arg = { .v = { .a = a, .lda = k, .c = c, .ldc = ldc, .end = p.end },
+                     .src = src };
     fresh(c, m * ldc);
     qn_gemm_run_made(NULL, &(qn_gemm_made){
         .isa = isa, .batches = 1, .m = p.m, .n = p.n, .k = p.k, .view = view,
@@ -265,42 +266,68 @@ static void test_taps(void **state)
     free(x), free(a), free(b), free(c);
 }
 
-static void test_depthwise(void **state)
+static const struct {
+    size_t kh, kw, stride, dilation;
+    int64_t pixels;
+} windows[] = {
+    { 3, 3, 1, 1, 11 }, { 3, 3, 2, 1, 9 }, { 5, 5, 1, 1, 6 }, { 2, 5, 2, 1, 5 },
+    { 3, 3, 1, 2, 5 },  { 1, 1, 1, 1, 7 }, { 2, 4, 3, 2, 6 },
+};
+
+static float window(size_t set, size_t i, const float *const *rows, size_t cols,
+                    const float *w, size_t p, size_t n, size_t k)
 {
-    enum { PIXELS = 11, TAPS = 5, MAX = 50 };
-    static const size_t channels[] = { 1, 4, 7, 8, 16, 19, 33, 50 };
-    (void)state;
-    float *x = floats(PIXELS * TAPS * MAX, 1), *w = floats(TAPS * MAX, 2);
-    float *bias = floats(MAX, 3), *res = floats(PIXELS * MAX, 4);
-    float c[PIXELS * MAX];
-    for (size_t s = 0; s < SETS; s++)
-        for (size_t i = 0; !absent(s) && i < sizeof channels / sizeof channels[0];
-             i++) {
-            const size_t n = channels[i];
-            const float *rows[TAPS * PIXELS];
-            for (size_t r = 0; r < TAPS * PIXELS; r++)
-                rows[r] = x + r * n;
-            sets[s].isa->depthwise(&(qn_depthwise){
-                .a = rows, .a_step = PIXELS, .taps = TAPS, .w = w,
-                .channels = n, .c = c, .ldc = n, .bias = bias, .residual = res,
-                .ldr = n, .clamp = true, .low = -0.5f, .high = 1,
-                .pixels = PIXELS });
-            for (size_t p = 0; p < PIXELS; p++)
-                for (size_t k = 0; k < n; k++) {
-                    float y = 0;
-                    for (size_t t = 0; t < TAPS; t++)
-                        y = step(sets[s].fused, rows[t * PIXELS + p][k],
-                                 w[t * n + k], y);
-                    y = y + bias[k];
-                    y = y + res[p * n + k];
-                    y = fminf(1, fmaxf(-0.5f, y));
-                    if (memcmp(&y, &c[p * n + k], sizeof y))
-                        fail_msg("%s: %zu channels, pixel %zu channel %zu: "
-                                 "%.9g, expected %.9g", sets[s].name, n, p, k,
-                                 (double)c[p * n + k], (double)y);
-                }
+    float y = 0;
+    for (size_t r = 0; r < windows[i].kh; r++)
+        for (size_t t = 0; t < windows[i].kw; t++)
+            y = step(sets[set].fused,
+                     rows[r * cols + p * windows[i].stride +
+                          t * windows[i].dilation][k],
+                     w[(r * windows[i].kw + t) * n + k], y);
+    return y;
+}
+
+static void check_depthwise(size_t set, size_t i, size_t n)
+{
+    enum { MAX = 30, MAX_N = 50 };
+    const size_t cols = (size_t)(windows[i].pixels - 1) * windows[i].stride +
+                        (windows[i].kw - 1) * windows[i].dilation + 1;
+    const size_t pixels = (size_t)windows[i].pixels;
+    float *x = floats(5 * MAX * MAX_N, 1), *w = floats(25 * MAX_N, 2);
+    float *bias = floats(MAX_N, 3), *res = floats(MAX * MAX_N, 4);
+    const float *rows[5 * MAX];
+    float c[MAX * MAX_N];
+    for (size_t r = 0; r < windows[i].kh * cols; r++)
+        rows[r] = x + r * n;
+    sets[set].isa->depthwise(&(qn_depthwise){
+        .a = rows, .a_step = cols, .kh = windows[i].kh, .kw = windows[i].kw,
+        .stride = windows[i].stride, .dilation = windows[i].dilation, .w = w,
+        .channels = n, .c = c, .ldc = n, .bias = bias, .residual = res,
+        .ldr = n, .clamp = true, .low = -0.5f, .high = 1,
+        .pixels = windows[i].pixels });
+    for (size_t p = 0; p < pixels; p++)
+        for (size_t k = 0; k < n; k++) {
+            float y = window(set, i, rows, cols, w, p, n, k);
+            y = y + bias[k];
+            y = y + res[p * n + k];
+            y = fminf(1, fmaxf(-0.5f, y));
+            if (memcmp(&y, &c[p * n + k], sizeof y))
+                fail_msg("%s: window %zu, %zu channels, pixel %zu channel %zu: "
+                         "%.9g, expected %.9g", sets[set].name, i, n, p, k,
+                         (double)c[p * n + k], (double)y);
         }
     free(x), free(w), free(bias), free(res);
+}
+
+static void test_depthwise(void **state)
+{
+    static const size_t channels[] = { 1, 4, 7, 8, 16, 19, 33, 50 };
+    (void)state;
+    for (size_t s = 0; s < SETS; s++)
+        for (size_t i = 0; !absent(s) && i < sizeof windows / sizeof *windows;
+             i++)
+            for (size_t n = 0; n < sizeof channels / sizeof *channels; n++)
+                check_depthwise(s, i, channels[n]);
 }
 
 static void test_axpy(void **state)

@@ -5,6 +5,9 @@
  *
  *   rows[tap][pixel] -> C floats of the input, or zeros beyond its edge
  *
+ * A depthwise layer has no K to speak of: a piece of an output row is summed
+ * directly, from pointers to the columns that its windows share.
+ *
  * With a plain input (a model's own, few channels) the windows of a few pixels
  * are copied side by side instead, K steps being channels, then taps.
  */
@@ -17,6 +20,7 @@
 enum {
     POINTERS = 2048, /* row pointers per thread, about */
     COPIED = 8192,   /* floats of copied windows per thread, about */
+    ROW = 64,        /* depthwise: most pixels of an output row at once */
     SLACK = 8        /* floats past a copied window that may be overwritten */
 };
 
@@ -26,7 +30,9 @@ typedef struct last {
     bool plain_input, depthwise, packed;
     int64_t m, k;           /* of one group */
     int64_t rows;           /* pixels per block */
-    int64_t blocks, cuts;   /* pieces of pixels; of a group's panels */
+    int64_t blocks, cuts;   /* pieces of pixels; of a group's panels. Depthwise:
+                               output rows; pieces of one */
+    int64_t columns;        /* depthwise: of input pixels, for one piece */
     size_t group_floats;    /* packed weights of a group */
     size_t packed_bytes, thread_bytes; /* workspace */
     const int64_t *offset;  /* [taps] */
@@ -174,13 +180,21 @@ static void choose_blocks(last *s)
     const int64_t pixels = g->n * g->out_pixels, mr = s->isa->mr;
     const int64_t panels = ceil_div(s->m, 2 * s->isa->vec);
     int64_t rows = s->plain_input ? COPIED / (s->k + SLACK) : POINTERS / g->taps;
-    const int64_t most = s->depthwise ? 64 : 240;
-    rows = rows > most ? most : rows;
+    if (s->depthwise) {
+        const int64_t width = g->out[QN_CONV_W];
+        s->blocks = pixels ? pixels / width : 0;
+        s->cuts = ceil_div(width, ROW);
+        s->rows = s->cuts ? ceil_div(width, s->cuts) : 0;
+        s->columns = (s->rows - 1) * g->stride[QN_CONV_W] +
+                     (g->kernel[QN_CONV_W] - 1) * g->dilation[QN_CONV_W] + 1;
+        return;
+    }
+    rows = rows > QN_GEMM_MAX_ROWS ? QN_GEMM_MAX_ROWS : rows;
     rows = rows < mr ? mr : rows / mr * mr;
     s->blocks = pixels ? ceil_div(pixels, rows) : 0;
     s->rows = s->blocks ? ceil_div(pixels, s->blocks) : 0;
     s->cuts = 1;
-    if (s->blocks && s->blocks < 16 && !s->depthwise && !s->plain_input) {
+    if (s->blocks && s->blocks < 16 && !s->plain_input) {
         /* about a million multiply-adds are worth a hand-over */
         int64_t work = s->rows * s->k * 2 * s->isa->vec + 1;
         s->cuts = ceil_div(panels, ceil_div(1000000, work));
@@ -220,7 +234,9 @@ qn_status qn_conv_last_prepare(qn_prepare *p, qn_error *err)
     s->thread_bytes =
         s->plain_input
             ? (size_t)(s->rows * (s->k + SLACK)) * sizeof(float)
-            : (size_t)(s->rows * g->taps) * sizeof(const float *);
+            : (size_t)(s->depthwise ? s->columns * g->kernel[QN_CONV_H]
+                                    : s->rows * g->taps) *
+                  sizeof(const float *);
     if (!qn_align_size(s->packed_bytes, 64, &s->packed_bytes) ||
         !qn_align_size(s->thread_bytes, 64, &s->thread_bytes))
         return qn_fail(err, QN_TOO_LARGE, "workspace of a convolution");
@@ -263,21 +279,41 @@ static void multiply(const last_run *r, const float *const *rows, size_t step,
         .end = &end });
 }
 
-static void depthwise_block(const last_run *r, const float *const *rows,
-                            int64_t pixel, int64_t n)
+/* Pixels [o0, o1) of output row `row`, counted through all images. */
+static void depthwise_row(const last_run *r, const float **cols, int64_t row,
+                          int64_t o0, int64_t o1)
 {
     const last *s = r->s;
-    const size_t c = (size_t)s->g.c;
-    float *out = (float *)r->k->out[0].data + pixel * s->g.c;
-    qn_depthwise d = { .a = rows, .a_step = (size_t)s->rows,
-                       .taps = (size_t)s->g.taps, .w = r->w, .channels = c,
-                       .c = out, .ldc = c, .bias = r->end.bias, .ldr = c,
-                       .pixels = n };
+    const qn_conv *g = &s->g;
+    const size_t c = (size_t)g->c;
+    const int64_t ih = g->in[QN_CONV_H], iw = g->in[QN_CONV_W];
+    const int64_t pixel = row * g->out[QN_CONV_W] + o0;
+    const int64_t h0 = row % g->out[QN_CONV_H] * g->stride[QN_CONV_H] -
+                       g->pad[QN_CONV_H];
+    const int64_t w0 = o0 * g->stride[QN_CONV_W] - g->pad[QN_CONV_W];
+    const int64_t n = (o1 - o0 - 1) * g->stride[QN_CONV_W] +
+                      (g->kernel[QN_CONV_W] - 1) * g->dilation[QN_CONV_W] + 1;
+    for (int64_t t = 0; t < g->kernel[QN_CONV_H]; t++) {
+        const int64_t h = h0 + t * g->dilation[QN_CONV_H];
+        const bool in = h >= 0 && h < ih;
+        const int64_t base = (row / g->out[QN_CONV_H] * ih + h) * iw;
+        const float **to = cols + t * s->columns;
+        for (int64_t i = 0, w = w0; i < n; i++, w++)
+            to[i] = in && w >= 0 && w < iw ? r->x + (base + w) * g->c : s->zeros;
+    }
+    float *out = (float *)r->k->out[0].data + pixel * g->c;
+    qn_depthwise d = {
+        .a = cols, .a_step = (size_t)s->columns,
+        .kh = (size_t)g->kernel[QN_CONV_H], .kw = (size_t)g->kernel[QN_CONV_W],
+        .stride = (size_t)g->stride[QN_CONV_W],
+        .dilation = (size_t)g->dilation[QN_CONV_W], .w = r->w, .channels = c,
+        .c = out, .ldc = c, .bias = r->end.bias, .ldr = c, .pixels = o1 - o0 };
     if (r->end.residual)
-        d.residual = r->end.residual + pixel * s->g.c;
+        d.residual = r->end.residual + pixel * g->c;
     d.clamp = qn_gemm_clamp(&r->end, &d.low, &d.high);
     s->isa->depthwise(&d);
-    s->isa->act(r->end.act, r->end.act_a, r->end.act_b, out, (size_t)n * c);
+    s->isa->act(r->end.act, r->end.act_a, r->end.act_b, out,
+                (size_t)(o1 - o0) * c);
 }
 
 static void copied_block(const last_run *r, float *buffer, int64_t pixel,
@@ -307,6 +343,12 @@ static void piece(void *arg, int64_t begin, int64_t end, int thread)
     int64_t filled = -1;
     for (int64_t item = begin; item < end; item++) {
         int64_t block = item / s->cuts, cut = item % s->cuts;
+        if (s->depthwise) {
+            const int64_t width = s->g.out[QN_CONV_W];
+            depthwise_row(r, rows, block, width * cut / s->cuts,
+                          width * (cut + 1) / s->cuts);
+            continue;
+        }
         int64_t p0 = pixels * block / s->blocks;
         int64_t n = pixels * (block + 1) / s->blocks - p0;
         if (s->plain_input) {
@@ -317,10 +359,6 @@ static void piece(void *arg, int64_t begin, int64_t end, int thread)
             qn_conv_rows(&s->g, s->offset, r->x, s->zeros, p0, n,
                          (size_t)s->rows, rows);
         filled = block;
-        if (s->depthwise) {
-            depthwise_block(r, rows, p0, n);
-            continue;
-        }
         for (int64_t group = 0; group < s->g.group; group++)
             multiply(r, rows, (size_t)s->rows, p0, n, group, cut);
     }

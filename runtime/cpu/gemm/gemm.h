@@ -69,13 +69,15 @@ typedef struct qn_gemm_tile {
 typedef void (*qn_gemm_fn)(const qn_gemm_tile *tile);
 
 /*
- * Depthwise convolution, channels last: c[p][i] = act(sum over taps of
- * a[tap][p][i] * w[tap][i] + bias[i] + residual[p][i]), for `pixels` pixels.
+ * Depthwise convolution, channels last, for `pixels` neighbours of one output
+ * row: c[p][i] = act(sum over (r, t) of a[r][p * stride + t * dilation][i] *
+ * w[r][t][i] + bias[i] + residual[p][i]), r outermost.
  */
 typedef struct qn_depthwise {
-    const float *const *a; /* [taps][a_step] */
-    size_t a_step, taps;
-    const float *w; /* [taps][channels] */
+    const float *const *a; /* [kh][a_step] columns of input pixels */
+    size_t a_step;
+    size_t kh, kw, stride, dilation;
+    const float *w; /* [kh][kw][channels] */
     size_t channels;
     float *c;
     size_t ldc;

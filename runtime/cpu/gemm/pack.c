@@ -24,7 +24,12 @@ static void pack_row(const qn_gemm_source *src, int64_t at, int n, float *dst)
 {
     if (src->dtype == QN_F32) {
         const float *p = (const float *)src->data + at;
-        if (src->s_n == 1)
+        /* whole panels: a copy of constant size, not a call */
+        if (src->s_n == 1 && n == 16)
+            memcpy(dst, p, 16 * sizeof *dst);
+        else if (src->s_n == 1 && n == 32)
+            memcpy(dst, p, 32 * sizeof *dst);
+        else if (src->s_n == 1)
             memcpy(dst, p, (size_t)n * sizeof *dst);
         else
             for (int j = 0; j < n; j++)

@@ -170,20 +170,47 @@ static void wide_2(const qn_gemm_tile *t)
 
 /* ---- depthwise ---- */
 
-/* `pixels` pixels at once share the loads of the weights. */
+enum { MAX_PIXELS = 4, MAX_COLUMNS = 3 * 2 + 5 };
+
+/*
+ * Channels [i, i + n) of `pixels` neighbours: they share the loads of weights,
+ * and of the columns that their windows have in common. Constant kw and stride
+ * (dilation 1); kw 0: as in d.
+ */
 QN_INLINE void channels_at(const qn_depthwise *d, int64_t p, size_t i,
-                           const int pixels, const int n)
+                           const int pixels, const int kw, const int stride,
+                           const int n)
 {
-    vec acc[4];
+    vec acc[MAX_PIXELS];
     UNROLL
     for (int q = 0; q < pixels; q++)
         acc[q] = vec_zero();
-    for (size_t tap = 0; tap < d->taps; tap++) {
-        const float *const *a = d->a + tap * d->a_step + p;
-        vec w = vec_load_part(d->w + tap * d->channels + i, n);
-        UNROLL
-        for (int q = 0; q < pixels; q++)
-            acc[q] = vec_fma(vec_load_part(a[q] + i, n), w, acc[q]);
+    for (size_t r = 0; r < d->kh; r++) {
+        const float *const *a = d->a + r * d->a_step + (size_t)p * d->stride;
+        const float *w = d->w + r * d->kw * d->channels + i;
+        if (kw) {
+            const int columns = (pixels - 1) * stride + kw;
+            vec x[MAX_COLUMNS];
+            UNROLL
+            for (int k = 0; k < columns; k++)
+                x[k] = vec_load_part(a[k] + i, n);
+            UNROLL
+            for (int t = 0; t < kw; t++) {
+                vec v = vec_load_part(w + (size_t)t * d->channels, n);
+                UNROLL
+                for (int q = 0; q < pixels; q++)
+                    acc[q] = vec_fma(x[q * stride + t], v, acc[q]);
+            }
+            continue;
+        }
+        for (size_t t = 0; t < d->kw; t++) {
+            vec v = vec_load_part(w + t * d->channels, n);
+            UNROLL
+            for (int q = 0; q < pixels; q++) {
+                const float *x = a[(size_t)q * d->stride + t * d->dilation];
+                acc[q] = vec_fma(vec_load_part(x + i, n), v, acc[q]);
+            }
+        }
     }
     UNROLL
     for (int q = 0; q < pixels; q++) {
@@ -200,22 +227,38 @@ QN_INLINE void channels_at(const qn_depthwise *d, int64_t p, size_t i,
     }
 }
 
-QN_INLINE void pixels_at(const qn_depthwise *d, int64_t p, const int pixels)
+QN_INLINE void pixels_at(const qn_depthwise *d, int64_t p, const int pixels,
+                         const int kw, const int stride)
 {
     size_t i = 0;
     for (; i + VEC <= d->channels; i += VEC)
-        channels_at(d, p, i, pixels, VEC);
+        channels_at(d, p, i, pixels, kw, stride, VEC);
     if (i < d->channels)
-        channels_at(d, p, i, pixels, (int)(d->channels - i));
+        channels_at(d, p, i, pixels, kw, stride, (int)(d->channels - i));
+}
+
+QN_INLINE void row_of(const qn_depthwise *d, const int kw, const int stride)
+{
+    int64_t p = 0;
+    for (; p + MAX_PIXELS <= d->pixels; p += MAX_PIXELS)
+        pixels_at(d, p, MAX_PIXELS, kw, stride);
+    for (; p < d->pixels; p++)
+        pixels_at(d, p, 1, kw, stride);
 }
 
 static void depthwise(const qn_depthwise *d)
 {
-    int64_t p = 0;
-    for (; p + 4 <= d->pixels; p += 4)
-        pixels_at(d, p, 4);
-    for (; p < d->pixels; p++)
-        pixels_at(d, p, 1);
+    const size_t s = d->dilation == 1 ? d->stride : 0;
+    if (d->kw == 3 && s == 1)
+        row_of(d, 3, 1);
+    else if (d->kw == 3 && s == 2)
+        row_of(d, 3, 2);
+    else if (d->kw == 5 && s == 1)
+        row_of(d, 5, 1);
+    else if (d->kw == 5 && s == 2)
+        row_of(d, 5, 2);
+    else
+        row_of(d, 0, 0);
 }
 
 static void axpy(float *y, const float *x, size_t step, float w, size_t n,
