@@ -106,7 +106,7 @@ static void expect_none(const char *name, qn_graph *g, const qn_tensor *inputs)
     qn_runtime_options ro = { .memory_budget = 256u << 20, .threads = 2 };
     qn_session_options so = { .dynamic_bytes = 1 << 20 };
     qn_runtime *rt;
-    qn_session *s;
+    qn_session *s = NULL;
     qn_error err = { 0 };
     if (qn_runtime_new(&ro, &rt, &err) != QN_OK ||
         qn_session_new(rt, g, &so, &s, &err) != QN_OK)

@@ -42,7 +42,7 @@ typedef struct qn_addr {
     uint64_t offset;
 } qn_addr;
 
-enum { QN_NOT_DYNAMIC = UINT32_MAX };
+#define QN_NOT_DYNAMIC UINT32_MAX
 
 typedef struct qn_pvalue {
     qn_tensor t;     /* physical shape (a bound where dynamic); data NULL */
