@@ -21,7 +21,7 @@ LIB_SRC := $(sort $(shell find runtime models -name '*.c' -not -path '*/cuda/*' 
 SIMD_SRC := $(sort $(wildcard runtime/cpu/simd/*.c))
 ISAS := base $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),avx2 avx512)
 ISA_FLAGS_base =
-ISA_FLAGS_avx2 = -mavx2 -mfma -mbmi2
+ISA_FLAGS_avx2 = -mavx2 -mfma -mbmi2 -mf16c
 ISA_FLAGS_avx512 = $(ISA_FLAGS_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl \
                    -mprefer-vector-width=512
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o) \

@@ -164,6 +164,31 @@ static void test_integers_keep_low_bits(void **state)
     }
 }
 
+/* Stretches of small numbers take another loop than those with a large one. */
+static void test_small_and_large(void **state)
+{
+    (void)state;
+    enum { N = 700 };
+    static const int64_t odd[] = { 0, INT64_C(1) << 31, -(INT64_C(1) << 31) - 1,
+                                   INT64_MAX };
+    for (size_t k = 0; k < sizeof odd / sizeof odd[0]; k++) {
+        int64_t x[N], back[N];
+        float y[N];
+        for (int i = 0; i < N; i++)
+            x[i] = (i % 2 ? 1 : -1) * (int64_t)i * 1000003;
+        x[N / 3] = odd[k];
+        qn_convert(QN_I64, x, QN_F32, y, N, NULL);
+        for (int i = 0; i < N; i++)
+            if (y[i] != (float)x[i])
+                fail_msg("int64 %lld: %a", (long long)x[i], (double)y[i]);
+        y[N / 3] = odd[k] == INT64_MAX ? 0x1p62f : y[N / 3];
+        qn_convert(QN_F32, y, QN_I64, back, N, NULL);
+        for (int i = 0; i < N; i++)
+            if (back[i] != (int64_t)y[i])
+                fail_msg("float %a: %lld", (double)y[i], (long long)back[i]);
+    }
+}
+
 /* By way of a wider float these would round twice. */
 static void test_rounds_once(void **state)
 {
@@ -503,6 +528,7 @@ int main(void)
         cmocka_unit_test(test_formats),
         cmocka_unit_test(test_outside),
         cmocka_unit_test(test_integers_keep_low_bits),
+        cmocka_unit_test(test_small_and_large),
         cmocka_unit_test(test_rounds_once),
         cmocka_unit_test(test_e8m0),
         cmocka_unit_test(test_e2m1),

@@ -21,7 +21,10 @@ enum {
 qn_binary_fn qn_binary_loop(int op, qn_dtype dtype, qn_vec_mode mode)
 {
     if (op >= QN_BIN_eq)
-        return qn_binary_loop_compare(op, dtype, mode);
+        return (int)dtype < QN_VEC_TYPES
+                   ? QN_ISA_PICK(qn_vec_compare, qn_isa_level())
+                         ->fn[op - QN_BIN_eq][dtype][mode]
+                   : NULL;
     if (dtype == QN_F32 && op < QN_VEC_BINARY_COUNT)
         return QN_ISA_PICK(qn_vec_binary, qn_isa_level())->fn[op][mode];
     if (dtype == QN_F32 || dtype == QN_F64)

@@ -29,7 +29,6 @@ qn_binary_fn qn_binary_loop(int op, qn_dtype dtype, qn_vec_mode mode);
 /* Its parts. */
 qn_binary_fn qn_binary_loop_int(int op, qn_dtype dtype, qn_vec_mode mode);
 qn_binary_fn qn_binary_loop_float(int op, qn_dtype dtype, qn_vec_mode mode);
-qn_binary_fn qn_binary_loop_compare(int op, qn_dtype dtype, qn_vec_mode mode);
 
 static inline qn_vec_mode qn_binary_mode(const qn_bcast *b)
 {

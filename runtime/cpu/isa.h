@@ -4,7 +4,7 @@
  * The makefile compiles each file there once per level:
  *
  *     simd/foo.c -> foo.base.o    what the target architecture guarantees
- *                -> foo.avx2.o    -mavx2 -mfma -mbmi2         (x86-64 only)
+ *                -> foo.avx2.o    -mavx2 -mfma -mbmi2 -mf16c  (x86-64 only)
  *                -> foo.avx512.o  and -mavx512{f,bw,dq,vl}    (x86-64 only)
  *
  * with QN_ISA defined as base, avx2 or avx512. Such a file exports one constant
@@ -22,12 +22,13 @@
 
 typedef enum qn_isa {
     QN_ISA_BASE,
-    QN_ISA_AVX2,  /* and FMA, BMI2 */
+    QN_ISA_AVX2,  /* and FMA, BMI2, F16C: x86-64-v3, Haswell and Zen */
     QN_ISA_AVX512 /* and BW, DQ, VL: Skylake-SP, Zen 4 and later */
 } qn_isa;
 
 /* The best level that this machine runs. Cheap: reads what start-up code of
- * the compiler's library found. */
+ * the compiler's library found. (F16C is older than AVX2, and clang 14 cannot
+ * ask for it.) */
 static inline qn_isa qn_isa_level(void)
 {
 #ifdef __x86_64__

@@ -6,6 +6,7 @@
 #ifndef QN_CPU_VECTOR_H
 #define QN_CPU_VECTOR_H
 
+#include "runtime/base/dtype.h"
 #include "runtime/cpu/isa.h"
 
 #include <stdint.h>
@@ -140,6 +141,25 @@ typedef struct qn_vec_binary_table {
 } qn_vec_binary_table;
 
 QN_ISA_TABLES(qn_vec_binary_table, qn_vec_binary);
+
+/* ---- y[i] = a[i] < b[i] and the like, into booleans, for numeric types; greater
+ * is less with the operands exchanged ---- */
+
+typedef enum qn_vec_compare_op {
+    QN_VEC_eq, /* of booleans too */
+    QN_VEC_lt,
+    QN_VEC_le,
+    QN_VEC_COMPARE_COUNT
+} qn_vec_compare_op;
+
+enum { QN_VEC_TYPES = QN_U64 + 1 };
+
+typedef struct qn_vec_compare_table {
+    /* NULL for a type that is not compared so */
+    qn_binary_fn fn[QN_VEC_COMPARE_COUNT][QN_VEC_TYPES][QN_VEC_MODES];
+} qn_vec_compare_table;
+
+QN_ISA_TABLES(qn_vec_compare_table, qn_vec_compare);
 
 /* ---- 16-bit floats (rules in base/half.h) ---- */
 

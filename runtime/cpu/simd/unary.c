@@ -7,7 +7,7 @@
 static inline float softplus_f32(float x)
 {
     float high = x < 0.0f ? 0.0f : x; /* keeps NaN */
-    return high + qn_log1p_f32(qn_exp_f32(-qn_abs_f32(x)));
+    return high + qn_log1p_f32(qn_exp_low_f32(-qn_abs_f32(x)));
 }
 
 /* x tanh(softplus(x)) = x w / (w + 2) with w = e^x (e^x + 2) */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Comparisons into booleans. Greater is Less with the operands exchanged. */
-#include "runtime/cpu/binary.h"
+#include "runtime/cpu/vector.h"
 
 #define TYPES(X)                                                               \
     X(F32, float)                                                              \
@@ -20,28 +20,21 @@
     QN_BINARY_LOOPS(le_##D, T, uint8_t, p <= q)
 TYPES(LOOPS)
 
-static const qn_binary_fn loops[3][QN_U64 + 1][QN_VEC_MODES] = {
-    {
+const qn_vec_compare_table QN_ISA_FN(qn_vec_compare) = { {
+    [QN_VEC_eq] = {
 #define ENTRY(D, T) [QN_##D] = QN_BINARY_MODES(eq_##D),
         TYPES(ENTRY)
 #undef ENTRY
-            [QN_BOOL] = QN_BINARY_MODES(eq_U8),
+        [QN_BOOL] = QN_BINARY_MODES(eq_U8),
     },
-    {
+    [QN_VEC_lt] = {
 #define ENTRY(D, T) [QN_##D] = QN_BINARY_MODES(lt_##D),
         TYPES(ENTRY)
 #undef ENTRY
     },
-    {
+    [QN_VEC_le] = {
 #define ENTRY(D, T) [QN_##D] = QN_BINARY_MODES(le_##D),
         TYPES(ENTRY)
 #undef ENTRY
     },
-};
-
-qn_binary_fn qn_binary_loop_compare(int op, qn_dtype dtype, qn_vec_mode mode)
-{
-    return op >= QN_BIN_eq && op < QN_BINARY_COUNT && dtype <= QN_U64
-               ? loops[op - QN_BIN_eq][dtype][mode]
-               : NULL;
-}
+} };
