@@ -25,9 +25,9 @@
 
 enum { MAX_ACC = 8 };
 
-/* Bias, residual, clamp; then out. `nv` vectors from column 0 on. */
+/* Bias, residual, clamp; then out. */
 QN_INLINE void finish(const qn_gemm_tile *t, vec (*acc)[MAX_ACC],
-                      const int rows, const int nv, const bool whole)
+                      const int rows, const int nv)
 {
     if (t->alpha != 1.0f)
         UNROLL
@@ -38,8 +38,7 @@ QN_INLINE void finish(const qn_gemm_tile *t, vec (*acc)[MAX_ACC],
     if (t->bias)
         UNROLL
         for (int j = 0; j < nv; j++) {
-            int n = whole ? VEC : t->n - j * VEC;
-            vec b = vec_load_part(t->bias + j * VEC, n);
+            vec b = vec_load(t->bias + j * VEC);
             UNROLL
             for (int r = 0; r < rows; r++)
                 acc[r][j] = vec_add(acc[r][j], b);
@@ -54,11 +53,10 @@ QN_INLINE void finish(const qn_gemm_tile *t, vec (*acc)[MAX_ACC],
         UNROLL
         for (int r = 0; r < rows; r++)
             UNROLL
-            for (int j = 0; j < nv; j++) {
-                int n = whole ? VEC : t->n - j * VEC;
-                const float *p = t->residual + (size_t)r * t->ldr + j * VEC;
-                acc[r][j] = vec_add(acc[r][j], vec_load_part(p, n));
-            }
+            for (int j = 0; j < nv; j++)
+                acc[r][j] = vec_add(acc[r][j],
+                                    vec_load(t->residual + (size_t)r * t->ldr +
+                                             j * VEC));
     if (t->clamp) {
         vec low = vec_set(t->low), high = vec_set(t->high);
         UNROLL
@@ -71,8 +69,33 @@ QN_INLINE void finish(const qn_gemm_tile *t, vec (*acc)[MAX_ACC],
     for (int r = 0; r < rows; r++)
         UNROLL
         for (int j = 0; j < nv; j++)
-            vec_store_part(t->c + (size_t)r * t->ldc + j * VEC, acc[r][j],
-                           whole ? VEC : t->n - j * VEC);
+            vec_store(t->c + (size_t)r * t->ldc + j * VEC, acc[r][j]);
+}
+
+/* The same for a tile whose last vector is not whole, from sums in memory: one
+ * function for all heights, since this is rare and code is not free. */
+static __attribute__((noinline)) void finish_part(const qn_gemm_tile *t,
+                                                  const float *sum, int rows,
+                                                  size_t ld)
+{
+    const vec low = vec_set(t->low), high = vec_set(t->high);
+    for (int r = 0; r < rows; r++)
+        for (int j = 0; j < t->n; j += VEC) {
+            const int n = t->n - j;
+            vec v = vec_load(sum + (size_t)r * ld + j);
+            if (t->alpha != 1.0f)
+                v = vec_mul(v, vec_set(t->alpha));
+            if (t->bias)
+                v = vec_add(v, vec_load_part(t->bias + j, n));
+            if (t->row_bias)
+                v = vec_add(v, vec_set(t->row_bias[r]));
+            if (t->residual)
+                v = vec_add(v, vec_load_part(t->residual + (size_t)r * t->ldr + j,
+                                             n));
+            if (t->clamp)
+                v = vec_min(high, vec_max(low, v));
+            vec_store_part(t->c + (size_t)r * t->ldc + j, v, n);
+        }
 }
 
 /* rows x (panels of nv vectors). Arguments but `t` are compile-time constants:
@@ -112,18 +135,20 @@ QN_INLINE void tile(const qn_gemm_tile *t, const int rows, const int panels,
             b += ldb;
         }
     }
-    if (!t->last) {
-        UNROLL
-        for (int r = 0; r < rows; r++)
-            UNROLL
-            for (int j = 0; j < all; j++)
-                vec_store(t->part + (size_t)r * t->ldp + j * VEC, acc[r][j]);
+    if (t->last && t->n == all * VEC) {
+        finish(t, acc, rows, all);
         return;
     }
-    if (t->n == all * VEC)
-        finish(t, acc, rows, all, true);
-    else
-        finish(t, acc, rows, all, false);
+    float sums[QN_GEMM_MR * 2 * VEC];
+    float *out = t->last ? sums : t->part;
+    const size_t ld = t->last ? (size_t)(all * VEC) : t->ldp;
+    UNROLL
+    for (int r = 0; r < rows; r++)
+        UNROLL
+        for (int j = 0; j < all; j++)
+            vec_store(out + (size_t)r * ld + j * VEC, acc[r][j]);
+    if (t->last)
+        finish_part(t, sums, rows, ld);
 }
 
 #define TILE(rows)                                                             \
