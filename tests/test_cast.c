@@ -51,8 +51,7 @@ static int64_t inputs_of(qn_dtype from, void *to)
             d[n++] = nextafter((double)f, (double)f * 2);
         }
     } else {
-        int64_t codes = from == QN_F4E2M1 ? 16
-                                          : (int64_t)1 << 8 * qn_dtype_size(from);
+        int64_t codes = (int64_t)1 << qn_dtype_file_bits(from);
         for (; n < codes; n++)
             memcpy((char *)to + (size_t)n * qn_dtype_size(from), &n,
                    qn_dtype_size(from));
@@ -109,7 +108,8 @@ static const struct {
       { 300, INT32_MIN, INT32_MIN, INT32_MIN, 50, -50, INT32_MIN, INT32_MIN } },
     { QN_U32, { 300, 0, 0, 0, 50, 4294967246, 705032704, 0 } },
     { QN_I64,
-      { 300, INT64_MIN, INT64_MIN, INT64_MIN, 50, -50, 5000000000, INT64_MIN } },
+      { 300, INT64_MIN, INT64_MIN, INT64_MIN, 50, -50, 5000000000,
+        INT64_MIN } },
     { QN_U64,
       { 300, INT64_MIN, 0, INT64_MIN, 50, -50, 5000000000,
         (int64_t)UINT64_C(10000000000000000000) } },

@@ -198,7 +198,8 @@ static void check_where(size_t r, qn_dtype dtype)
 static void test_where(void **state)
 {
     (void)state;
-    static const qn_dtype types[] = { QN_BOOL, QN_F16, QN_F32, QN_I64, QN_C128 };
+    static const qn_dtype types[] = { QN_BOOL, QN_F16, QN_F32, QN_I64,
+                                      QN_C128 };
     for (size_t r = 0; r < sizeof shapes / sizeof shapes[0]; r++)
         for (size_t t = 0; t < sizeof types / sizeof types[0]; t++)
             check_where(r, types[t]);

@@ -63,7 +63,8 @@ UNSIGNED(U32, uint32_t, uint32_t)
 UNSIGNED(U64, uint64_t, uint64_t)
 
 /* PRelu has the wide ones only */
-#define PRELU(D, T, W) QN_BINARY_LOOPS(prelu_##D, T, T, p < 0 ? (W)p * (W)q : (W)p)
+#define PRELU(D, T, W)                                                         \
+    QN_BINARY_LOOPS(prelu_##D, T, T, p < 0 ? (W)p * (W)q : (W)p)
 PRELU(I32, int32_t, uint32_t)
 PRELU(I64, int64_t, uint64_t)
 QN_BINARY_LOOPS(prelu_U32, uint32_t, uint32_t, ((void)q, p))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cast, CastLike, BitCast. Numbers go through qn_convert(), in pieces on any thread;
- * strings one after the other, as the request's heap wants it. */
+/* Cast, CastLike, BitCast. Numbers go through qn_convert(), in pieces on any
+ * thread; strings one after the other, as the request's heap wants it. */
 #include "runtime/cpu/cast.h"
 
 #include "runtime/cpu/tables.h"

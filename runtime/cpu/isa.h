@@ -37,7 +37,8 @@ static inline qn_isa qn_isa_level(void)
         return QN_ISA_BASE;
     if (__builtin_cpu_supports("avx512f") &&
         __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+        __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
         return QN_ISA_AVX512;
     return QN_ISA_AVX2;
 #else

@@ -20,7 +20,7 @@
     X(acosh)                                                                   \
     X(atanh)
 
-/* Continues qn_vec_unary_op; the last two are for integers and booleans only. */
+/* Continues qn_vec_unary_op; the last two: integers and booleans only. */
 enum {
     QN_LIBM_BEFORE = QN_VEC_UNARY_COUNT - 1,
 #define QN_LIBM_ENUM(name) QN_LIBM_##name,

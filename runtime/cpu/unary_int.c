@@ -58,8 +58,8 @@ static uint64_t shifted(double v, float by)
     LOOP(erf_##D, T, erf((double)v))                                           \
     BOUNDED(clip_##D, T, T, (v < l ? l : v) > h ? h : (v < l ? l : v))         \
     BOUNDED(shrink_##D, T, float,                                              \
-            (double)v < -(double)l  ? SHIFT(h)                                      \
-            : (double)v > (double)l ? SHIFT(-h)                                     \
+            (double)v < -(double)l  ? SHIFT(h)                                 \
+            : (double)v > (double)l ? SHIFT(-h)                                \
                                     : 0)
 #define SIGNED(D, T, W)                                                        \
     ANY(D, T)                                                                  \

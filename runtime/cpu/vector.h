@@ -88,8 +88,8 @@ typedef enum qn_vec_mode {
 
 /*
  * y[i] = f(a[i], b[i]) for i < n; an operand of one element is read once. y is
- * an operand of its own length, or apart. Returns n, or the first i whose divisor
- * is zero: elements before it are done.
+ * an operand of its own length, or apart. Returns n, or the first i whose
+ * divisor is zero: elements before it are done.
  */
 typedef int64_t (*qn_binary_fn)(const void *a, const void *b, void *y,
                                 int64_t n);
@@ -142,8 +142,8 @@ typedef struct qn_vec_binary_table {
 
 QN_ISA_TABLES(qn_vec_binary_table, qn_vec_binary);
 
-/* ---- y[i] = a[i] < b[i] and the like, into booleans, for numeric types; greater
- * is less with the operands exchanged ---- */
+/* ---- y[i] = a[i] < b[i] and the like, into booleans, for numeric types;
+ * greater is less with the operands exchanged ---- */
 
 typedef enum qn_vec_compare_op {
     QN_VEC_eq, /* of booleans too */
