@@ -156,14 +156,6 @@ static qn_status input_types(const qn_graph *g, const qn_node *node,
                            type_text(&v->type, type));
         in[i] = v->type.dtype;
         qn_dtypes mask = allowed(node->op, i);
-        if (mask && !qn_dtypes_has(mask, in[i]) &&
-            node->opset > QN_OPSET_MAX)
-            return qn_fail(err, QN_UNSUPPORTED,
-                           "operator %s: input %u '%.80s' is %s, which a later "
-                           "opset than %d may allow; Quern knows those up to "
-                           "%d",
-                           qn_node_text(node, text), i, v->name,
-                           qn_dtype_name(in[i]), QN_OPSET_MAX, QN_OPSET_MAX);
         if (mask && !qn_dtypes_has(mask, in[i]))
             return qn_fail(err, QN_TYPE,
                            "%s: input %u '%.80s' is %s, which the operator "
