@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between the two halves of plan building: emit.c and place.c. */
+/* Between the parts of plan building: emit.c, fuse.c, place.c, finish.c. */
 #ifndef QN_PLAN_BUILD_H
 #define QN_PLAN_BUILD_H
 
@@ -63,7 +63,26 @@ typedef struct qn_builder {
 QN_NODISCARD qn_status qn_build_emit(qn_builder *b, const qn_tensor *inputs);
 /* Let kernels absorb the activation or addition behind them. */
 QN_NODISCARD qn_status qn_build_fuse(qn_builder *b);
-/* Drop dead steps, share and lay out memory, write the finished tables. */
+/* Drop dead steps, share and lay out memory, then qn_build_finish(). */
 QN_NODISCARD qn_status qn_build_place(qn_builder *b);
+
+enum { QN_ARENA_ALIGN = 64 };
+
+/* The arena's buffers and where they lie. */
+typedef struct qn_places {
+    qn_buffer *buffers;
+    uint32_t *owners; /* value, or n_values + step for a workspace */
+    size_t *offsets;
+    size_t n;
+} qn_places;
+
+/* Write the plan's tables. */
+QN_NODISCARD qn_status qn_build_finish(qn_builder *b, const qn_places *places,
+                                       const qn_layout_stats *stats);
+
+/* The value whose memory `v` has. */
+uint32_t qn_build_root(const qn_builder *b, uint32_t v);
+/* Type, physical shape and, where known, data; dtype NONE for QN_NO_VALUE. */
+qn_tensor qn_build_physical(const qn_builder *b, uint32_t v);
 
 #endif

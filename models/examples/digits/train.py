@@ -201,10 +201,8 @@ def request(p, x, y):
     prob = forward(p, x)["prob"]
     at = next(i for i in range(len(y)) if y[i] == 7 and prob[i, 7] > 0.99)
     rows = [[int(v) for v in row] for row in x[at, 0]]
-    text = ",\n   ".join(json.dumps(row) for row in rows)
-    body = '{"inputs": {"image": [[[\n   ' + text + "\n]]]}}\n"
-    json.loads(body)
-    (HERE / "request.json").write_text(body)
+    body = json.dumps({"inputs": {"image": [[rows]]}}, separators=(",", ":"))
+    (HERE / "request.json").write_text(body + "\n")
 
 
 def main():
