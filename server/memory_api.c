@@ -62,8 +62,7 @@ static void write_shapes(qn_json *j, const char *key, const qn_tensor *t,
  * cached counts as free. */
 static size_t fits(const qn_plan_report *r, const qn_ledger_state *s)
 {
-    size_t one =
-        r->arena_bytes + r->input_bytes + r->output_bytes + r->side_bytes;
+    size_t one = r->lease_bytes;
     size_t left = s->budget - s->charged + s->by_class[QN_MEM_CACHE];
     return one ? left / one : 0;
 }

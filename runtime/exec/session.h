@@ -130,7 +130,8 @@ typedef struct qn_plan_value {
 
 typedef struct qn_plan_report {
     size_t arena_bytes, lower_bound, no_reuse_bytes;
-    size_t input_bytes, output_bytes, side_bytes; /* lease of one request */
+    size_t input_bytes, output_bytes, side_bytes;
+    size_t lease_bytes; /* of one request: arena and these, in whole pages */
     size_t plan_bytes;  /* charged as PLAN */
     uint32_t launches, peak_launch;
     const char *peak_node; /* which kernel runs at the peak */

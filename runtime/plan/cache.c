@@ -324,12 +324,8 @@ static qn_status fits(const qn_session *s, const qn_plan *plan, qn_error *err)
 {
     qn_ledger_state state;
     qn_ledger_read(s->runtime->ledger, &state);
-    size_t need = plan->arena_bytes, could;
-    if (!qn_add_size(need, plan->in_bytes, &need) ||
-        !qn_add_size(need, plan->out_bytes, &need) ||
-        !qn_add_size(need, plan->report.side_bytes, &need))
-        need = SIZE_MAX;
-    could = state.budget - state.by_class[QN_MEM_STATIC];
+    size_t need = plan->report.lease_bytes;
+    size_t could = state.budget - state.by_class[QN_MEM_STATIC];
     if (need <= could)
         return QN_OK;
     qn_fail(err, QN_TOO_LARGE,

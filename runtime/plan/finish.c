@@ -9,6 +9,7 @@
 #include "runtime/plan/build.h"
 
 #include <string.h>
+#include <unistd.h>
 
 static qn_status no_memory(qn_builder *b)
 {
@@ -290,6 +291,21 @@ static qn_status peak_step(qn_builder *b, const qn_places *p, uint32_t *out)
     return QN_OK;
 }
 
+/* What the pool charges: each part of the lease in whole pages. */
+static size_t lease_bytes(const qn_plan *plan, size_t side)
+{
+    const size_t parts[] = { plan->arena_bytes, plan->in_bytes, plan->out_bytes,
+                             side };
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), sum = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        size_t whole;
+        if (!qn_align_size(parts[i], page, &whole) ||
+            !qn_add_size(sum, whole, &sum))
+            return SIZE_MAX;
+    }
+    return sum;
+}
+
 static qn_status report(qn_builder *b, const tables *t,
                         const qn_layout_stats *stats)
 {
@@ -336,11 +352,12 @@ static qn_status report(qn_builder *b, const tables *t,
     qn_status st = peak_step(b, p, &peak);
     if (st != QN_OK)
         return st;
+    size_t side = plan->table_bytes + plan->heap_bytes + plan->strings_bytes;
     *r = (qn_plan_report){
         .arena_bytes = stats->peak, .lower_bound = stats->lower_bound,
         .no_reuse_bytes = stats->total, .input_bytes = plan->in_bytes,
         .output_bytes = plan->out_bytes,
-        .side_bytes = plan->table_bytes + plan->heap_bytes + plan->strings_bytes,
+        .side_bytes = side, .lease_bytes = lease_bytes(plan, side),
         .launches = plan->n_steps, .peak_launch = t->renumber[peak],
         .peak_node = p->n && b->steps[peak].node
                          ? b->steps[peak].node->op_name : "",

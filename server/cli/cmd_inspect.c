@@ -72,8 +72,7 @@ static bool planned(const inspection *in)
 /* What one request leases. */
 static size_t request_bytes(const inspection *in)
 {
-    const qn_plan_report *r = &in->report;
-    return r->arena_bytes + r->input_bytes + r->output_bytes + r->side_bytes;
+    return in->report.lease_bytes;
 }
 
 static size_t fit(const inspection *in)
@@ -184,7 +183,7 @@ static void print_memory(const inspection *in, size_t rows)
                (double)r->arena_bytes / (double)r->lower_bound,
                r->solver ? r->solver : "?", r->build_ms, r->peak_launch,
                r->launches, r->peak_node ? r->peak_node : "?");
-    printf("request  %s: arena, inputs %s, outputs %s",
+    printf("request  %s in whole pages: arena, inputs %s, outputs %s",
            qn_bytes_text(request_bytes(in), a), qn_bytes_text(r->input_bytes, b),
            qn_bytes_text(r->output_bytes, c));
     printf(", side %s\n", qn_bytes_text(r->side_bytes, a));
