@@ -81,7 +81,7 @@ static double error_in_ulp(float got, double want)
 
 static const qn_vec_unary_table *table_of(int isa)
 {
-    return isa > (int)qn_isa_level() ? NULL : QN_ISA_PICK(qn_vec_unary, isa);
+    return isa > (int)qn_isa_best() ? NULL : QN_ISA_PICK(qn_vec_unary, isa);
 }
 
 enum { CHUNK = 1024, STEP = 10007 };
@@ -222,7 +222,7 @@ static void test_half(void **state)
     static float f[65536];
     for (int i = 0; i < 65536; i++)
         h[i] = (uint16_t)i;
-    for (int isa = QN_ISA_BASE; isa <= (int)qn_isa_level(); isa++) {
+    for (int isa = QN_ISA_BASE; isa <= (int)qn_isa_best(); isa++) {
         const qn_vec_half_table *t = QN_ISA_PICK(qn_vec_half, isa);
         t->f16_to_f32(h, f, 65536);
         t->f32_to_f16(f, back, 65536);

@@ -68,7 +68,7 @@ int main(int argc, char **argv)
         { 1, 1000, 2048 },  { 1024, 1024, 1024 },
     };
     static const char *const names[] = { "base", "avx2", "avx512" };
-    for (int level = argc == 4; level <= (int)qn_isa_level(); level++) {
+    for (int level = argc == 4; level <= (int)qn_isa_best(); level++) {
         const qn_gemm_isa *isa = QN_ISA_PICK(qn_gemm_kernels, level);
         if (argc == 4) {
             bench(isa, names[level], atoll(argv[1]), atoll(argv[2]),
