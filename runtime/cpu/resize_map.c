@@ -19,10 +19,13 @@
 static int64_t count_taps(const qn_resize *r, const qn_resize_axis *a)
 {
     float reach = r->mode == QN_RESIZE_CUBIC ? 2.0f : 1.0f;
-    if (r->mode == QN_RESIZE_NEAREST)
+    if (r->mode == QN_RESIZE_NEAREST || a->out == 0)
         return 1;
-    float scale = r->antialias && a->scale < 1.0f ? a->scale : 1.0f;
-    return 2 - 2 * ((int64_t)floorf(-reach / scale) + 1);
+    if (r->antialias && a->scale < 1.0f)
+        reach /= a->scale;
+    if (!(reach < 0x1p40f))
+        return INT64_MAX; /* refused by plan_axis */
+    return 2 - 2 * ((int64_t)floorf(-reach) + 1);
 }
 
 static bool plan_axis(axis_map *m, size_t *bytes)
