@@ -368,6 +368,24 @@ static void test_to_one(void **state)
     }
 }
 
+/* A scale of 0 has no filter width; nothing is computed. */
+static void test_to_nothing(void **state)
+{
+    static const char *const modes[2] = { "linear", "cubic" };
+    static const int64_t none = 0;
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        test_node t;
+        resize(&t, 18, modes[i], "half_pixel");
+        test_node_int(&t, "antialias", 1);
+        test_node_input(&t, 0, QN_F32, 1, (int64_t[]){ 6 }, ramp);
+        test_node_input(&t, 3, QN_I64, 1, (int64_t[]){ 1 }, &none);
+        run(&t, modes[i]);
+        test_node_expect_f32(&t, 0, 1, &none, NULL, 0, 0);
+        test_node_release(&t);
+    }
+}
+
 static void scaled(test_node *t, const float *scales, int64_t n)
 {
     resize(t, 13, "nearest", "half_pixel");
@@ -457,7 +475,7 @@ int main(void)
         cmocka_unit_test(test_separable), cmocka_unit_test(test_types),
         cmocka_unit_test(test_policy),    cmocka_unit_test(test_axes),
         cmocka_unit_test(test_to_one),    cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_upsample),
+        cmocka_unit_test(test_upsample),  cmocka_unit_test(test_to_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
