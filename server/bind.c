@@ -150,8 +150,12 @@ static qn_status bind_one(qn_bound *b, const qn_scan_input *in, uint32_t i,
     if (io->type.dtype == QN_STRING) {
         size_t bytes = 0;
         st = qn_decode_string_bytes(&in->data, QN_STRING, &bytes, err);
-        if (st == QN_OK)
-            b->string_bytes += bytes;
+        if (st != QN_OK) {
+            qn_error_prefix(err, "input '%.80s'", io->name);
+            snprintf(err->tensor, sizeof err->tensor, "%s", io->name);
+            return st;
+        }
+        b->string_bytes += bytes;
     }
     return st == QN_OK && io->value_in_key ? read_key(b, i, region, err) : st;
 }

@@ -104,21 +104,24 @@ static const char *host(const qn_exchange *x, char buf[128])
 /* A line for a POSIX shell. */
 static void write_curl(qn_json *j, const qn_exchange *x, const qn_sink *body)
 {
-    char line[MAX_LINE + 1024], authority[128];
-    const char *id = x->param[0];
+    char line[MAX_LINE + 2048], authority[128];
+    char path[2 * QN_ROUTE_PARAM_MAX + 16];
+    const char *version = x->param[1];
     host(x, authority);
+    snprintf(path, sizeof path, "%s%s%s", x->param[0],
+             *version ? "/versions/" : "", version);
     bool quotes = body->len && memchr(body->data, '\'', body->len);
     bool lines = body->len && memchr(body->data, '\n', body->len);
     int n;
     if (body->len <= MAX_LINE && !quotes && !lines)
         n = snprintf(line, sizeof line,
                      "curl -s http://%s/v1/models/%s:infer -d '%.*s'",
-                     authority, id, (int)body->len, body->data);
+                     authority, path, (int)body->len, body->data);
     else
         n = snprintf(line, sizeof line,
                      "curl -s 'http://%s/v1/models/%s/example?raw=true' | "
                      "curl -s http://%s/v1/models/%s:infer --data-binary @-",
-                     authority, id, authority, id);
+                     authority, path, authority, path);
     qn_json_text(j, "curl", line, n > 0 ? (size_t)n : 0);
 }
 

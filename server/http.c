@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -44,6 +45,11 @@ struct qn_http {
     pthread_mutex_t lock; /* guards the list */
     connection *first;
 };
+
+static size_t discard_limit(const qn_http *http)
+{
+    return http->o.max_body + (size_t)DISCARD_MAX;
+}
 
 /* ---- answers ---- */
 
@@ -172,6 +178,15 @@ static void refuse(connection *k, unsigned status, const qn_error *err)
     k->refused = true;
 }
 
+/* Proxies may send the whole URL, as in "GET http://host/path". */
+static const char *path_of(const char *target)
+{
+    if (strncasecmp(target, "http://", 7))
+        return target;
+    const char *slash = strchr(target + 7, '/');
+    return slash ? slash : "/";
+}
+
 static void find_route(connection *k, const char *path)
 {
     qn_exchange *x = &k->x;
@@ -209,13 +224,26 @@ static void too_long(connection *k, size_t got)
     refuse(k, 413, &err);
 }
 
+static void no_room(connection *k, const qn_error *err)
+{
+    if (err->status == QN_NO_MEMORY)
+        qn_answer_header(&k->x, "Retry-After", "1");
+    qn_buffer_release(k->x.http->o.pool, &k->body);
+    refuse(k, qn_fault_http(err->status), err);
+}
+
+static unsigned long long announced(const connection *k)
+{
+    const char *length = qn_exchange_header(&k->x, "Content-Length");
+    return length ? strtoull(length, NULL, 10) : 0;
+}
+
 /* Memory for the body, before any of it is read. */
 static void reserve_body(connection *k)
 {
     const qn_http_options *o = &k->x.http->o;
-    const char *length = qn_exchange_header(&k->x, "Content-Length");
     const char *coding = qn_exchange_header(&k->x, "Transfer-Encoding");
-    unsigned long long n = length ? strtoull(length, NULL, 10) : 0;
+    unsigned long long n = announced(k);
     qn_error err = { 0 };
     if (n > o->max_body) {
         too_long(k, (size_t)n);
@@ -225,12 +253,23 @@ static void reserve_body(connection *k)
         return;
     if (!n)
         n = CHUNKED_START < o->max_body ? CHUNKED_START : o->max_body;
-    if (qn_buffer_init(o->pool, QN_MEM_BODY, (size_t)n, &k->body, &err) ==
+    if (qn_buffer_init(o->pool, QN_MEM_BODY, (size_t)n, &k->body, &err) !=
         QN_OK)
-        return;
-    if (err.status == QN_NO_MEMORY)
-        qn_answer_header(&k->x, "Retry-After", "1");
-    refuse(k, qn_fault_http(err.status), &err);
+        no_room(k, &err);
+}
+
+/* The body's end cannot be told: it would last until the client closes. */
+static bool endless(connection *k)
+{
+    const char *coding = qn_exchange_header(&k->x, "Transfer-Encoding");
+    qn_error err = { 0 };
+    if (!coding || !strcasecmp(coding, "chunked"))
+        return false;
+    (void)!qn_fail(&err, QN_UNSUPPORTED,
+                   "Transfer-Encoding '%.40s' is not understood", coding);
+    if (!k->refused)
+        refuse(k, 415, &err);
+    return true;
 }
 
 static enum MHD_Result begin(connection *k, const char *path,
@@ -247,13 +286,14 @@ static enum MHD_Result begin(connection *k, const char *path,
     if (!*x->id)
         snprintf(x->id, sizeof x->id, "%012llx-%llu",
                  (unsigned long long)http->id_base, (unsigned long long)n);
-    find_route(k, path);
+    find_route(k, path_of(path));
+    bool now = endless(k);
     if (!k->refused)
         reserve_body(k);
-    const char *expect = qn_exchange_header(x, "Expect");
-    if (k->refused && expect)
-        return queue_answer(k); /* instead of 100-continue */
-    return MHD_YES;
+    /* instead of 100-continue, or of reading what is too long even to drop */
+    now |= k->refused && (qn_exchange_header(x, "Expect") ||
+                          announced(k) >= discard_limit(http));
+    return now ? queue_answer(k) : MHD_YES;
 }
 
 static enum MHD_Result take_body(connection *k, const char *data, size_t len)
@@ -268,14 +308,11 @@ static enum MHD_Result take_body(connection *k, const char *data, size_t len)
                                                    : k->received;
         if (cap > o->max_body)
             cap = o->max_body;
-        if (qn_buffer_grow(o->pool, &k->body, cap, &err) != QN_OK) {
-            qn_buffer_release(o->pool, &k->body);
-            refuse(k, qn_fault_http(err.status), &err);
-        }
+        if (qn_buffer_grow(o->pool, &k->body, cap, &err) != QN_OK)
+            no_room(k, &err);
     }
     if (k->refused)
-        return k->received < o->max_body + (size_t)DISCARD_MAX ? MHD_YES
-                                                               : MHD_NO;
+        return k->received < discard_limit(k->x.http) ? MHD_YES : MHD_NO;
     memcpy(k->body.data + k->body.len, data, len);
     k->body.len += len;
     return MHD_YES;

@@ -183,12 +183,15 @@ static void fired(qn_watched *entry, qn_watch_why why)
         else
             fail_with(r, QN_NO_MEMORY,
                       "no memory and no turn to run within the longest wait");
-    } else if (stage != STAGE_LEASED) {
-        /* the call that queues it has not returned yet: look again */
-        entry->fd = -1;
-        entry->end_ns = qn_clock_ns() + RETRY_CANCEL_MS * 1000000u;
-        if (qn_watch_add(r->server->watch, entry) != QN_OK)
-            entry->end_ns = 0;
+    } else if (stage != STAGE_LEASED || why == QN_WATCH_TIME) {
+        /* The call that queues it has not returned yet: look again. Once it
+         * runs, only the client is of interest. */
+        if (why == QN_WATCH_GONE)
+            entry->fd = -1;
+        entry->end_ns = stage == STAGE_LEASED
+                            ? 0
+                            : qn_clock_ns() + RETRY_CANCEL_MS * 1000000u;
+        (void)!qn_watch_add(r->server->watch, entry);
     }
 }
 

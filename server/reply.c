@@ -13,14 +13,39 @@ static void times_header(qn_request *r)
                      (double)p->compute * 1e-6, (double)p->encode * 1e-6);
 }
 
+/*
+ * Memory for the answer. Where not even a server that does nothing else could
+ * have it beside what this request holds, trying again is no use.
+ */
+static qn_status make_room(qn_request *r, size_t bytes, qn_buffer *buffer,
+                           qn_error *err)
+{
+    qn_ledger_state s;
+    size_t own = r->x->body_len;
+    qn_status st =
+        qn_buffer_init(r->server->pool, QN_MEM_RESPONSE, bytes, buffer, err);
+    if (st != QN_NO_MEMORY)
+        return st;
+    for (int i = 0; i < QN_LEASE_PARTS; i++)
+        own += r->run.lease.parts[i].charged;
+    qn_ledger_read(r->server->ledger, &s);
+    size_t most = s.budget - s.by_class[QN_MEM_STATIC];
+    if (own <= most && bytes <= most - own)
+        return st;
+    return qn_fail(err, QN_TOO_LARGE,
+                   "the answer needs up to %zu bytes and the request holds "
+                   "%zu; the budget of %zu bytes leaves %zu beside the loaded "
+                   "models",
+                   bytes, own, s.budget, most);
+}
+
 static qn_status write_npy(qn_request *r, qn_buffer *buffer, qn_error *err)
 {
     size_t bytes;
     qn_tensor t = qn_run_output(&r->run, r->bound.wanted[0]);
     qn_status st = qn_npy_bytes(&t, &bytes, err);
     if (st == QN_OK)
-        st = qn_buffer_init(r->server->pool, QN_MEM_RESPONSE, bytes, buffer,
-                            err);
+        st = make_room(r, bytes, buffer, err);
     if (st != QN_OK)
         return st;
     qn_sink sink = qn_buffer_sink(buffer);
@@ -51,8 +76,7 @@ static qn_status write_json(qn_request *r, qn_buffer *buffer, qn_error *err)
                                     .nan_tokens = r->nan_tokens } };
     qn_status st = qn_reply_bound(&reply, &bytes, err);
     if (st == QN_OK)
-        st = qn_buffer_init(r->server->pool, QN_MEM_RESPONSE, bytes, buffer,
-                            err);
+        st = make_room(r, bytes, buffer, err);
     if (st != QN_OK)
         return st;
     qn_sink sink = qn_buffer_sink(buffer);

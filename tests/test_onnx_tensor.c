@@ -280,7 +280,8 @@ static void test_external_data(void **state)
         { "sub//w.bin", "0", "8", QN_INVALID, "not a path below" },
         { "outside", "0", "8", QN_INVALID, "link out of" },
         { "away/passwd", "0", "8", QN_INVALID, "link out of" },
-        { "sub", "0", "8", QN_IO, "not a regular file" },
+        { "sub", "0", "8", QN_IO,
+          "external data 'sub' is not a regular file" },
     };
     static const float data[] = { 9, 1, 2 };
     char dir[] = "/tmp/quern-onnx-XXXXXX", path[96];

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -108,7 +109,8 @@ static qn_status locate(qn_reader *r, qn_span location, char **out)
     return QN_OK;
 }
 
-static qn_status map_external(qn_reader *r, const char *path,
+/* `name`, for messages, is what the model says: paths are not for clients. */
+static qn_status map_external(qn_reader *r, const char *path, const char *name,
                               const qn_external **out)
 {
     qn_external *e;
@@ -125,8 +127,8 @@ static qn_status map_external(qn_reader *r, const char *path,
     e->path = copy;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
-        return qn_fail(r->err, QN_IO, "%.400s: %s", path, strerror(errno));
-    qn_status st = qn_onnx_map(fd, path, &e->bytes, &e->len, r->err);
+        return qn_fail(r->err, QN_IO, "%s: %s", name, strerror(errno));
+    qn_status st = qn_onnx_map(fd, name, &e->bytes, &e->len, r->err);
     if (st != QN_OK)
         return st;
     e->next = r->file->externals;
@@ -140,12 +142,14 @@ qn_status qn_onnx_external(qn_reader *r, qn_span location, uint64_t offset,
                            uint64_t len, const uint8_t **bytes, size_t *n)
 {
     const qn_external *e = NULL;
-    char *path;
+    char *path, name[240];
     qn_status st = locate(r, location, &path);
 
     if (st != QN_OK)
         return st;
-    st = map_external(r, path, &e);
+    snprintf(name, sizeof name, "external data '%.*s'",
+             (int)(location.len < 200 ? location.len : 200), location.s);
+    st = map_external(r, path, name, &e);
     free(path);
     if (st != QN_OK)
         return st;

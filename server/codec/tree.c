@@ -105,6 +105,9 @@ qn_status qn_tree_parse(const char *text, size_t len, qn_region *region,
         if (!why.text[0] || json_error_code(&why) == json_error_out_of_memory)
             return qn_fail(err, QN_NO_MEMORY, "no memory for the request");
         *at = why.position > 0 ? (size_t)why.position : 0;
+        if (json_error_code(&why) == json_error_null_character)
+            return qn_fail(err, QN_FORMAT,
+                           "\\u0000 is only allowed in a tensor's data");
         return qn_fail(err, QN_FORMAT, "%s", why.text);
     }
     if (!json_is_object(root)) {

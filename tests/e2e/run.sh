@@ -118,9 +118,10 @@ images() {
 }
 
 mkdir -p "$tmp/models/abs/1" "$tmp/models/broken/1" "$tmp/models/sums/1" \
-    "$tmp/models/sums/3"
+    "$tmp/models/sums/3" "$tmp/models/range/1"
 cp -r models/examples/digits "$tmp/models/"
 cp "$testdata/node/test_abs/model.onnx" "$tmp/models/abs/1/"
+cp "$testdata/node/test_range_int32_type_negative_delta/model.onnx" "$tmp/models/range/1/"
 cp "$testdata/node/test_add/model.onnx" "$tmp/models/sums/1/"
 cp "$testdata/node/test_add/model.onnx" "$tmp/models/sums/3/"
 echo '{"versions": "all"}' >"$tmp/models/sums/config.json"
@@ -250,6 +251,9 @@ ROWS
     same "not UTF-8" "$(code /v1/models/abs:infer --data-binary "@$tmp/latin")" 400
     head -c 50000 /dev/urandom >"$tmp/garbage"
     same "garbage" "$(code /v1/models/abs:infer --data-binary "@$tmp/garbage")" 400
+    same "a body without an end" "$(code /v1/models/abs:infer -m 5 -H 'Transfer-Encoding: gzip' -d '{}')" 415
+    same "the whole URL as target" "$(code /healthz --request-target http://x/healthz)" 200
+    has "a zero byte in the id" "$(get /v1/models/abs:infer -d '{"id":"\u0000","inputs":[]}')" "only allowed in a tensor's data"
     same "gzip" "$(code /v1/models/abs:infer -H 'Content-Encoding: gzip' -d '{}')" 415
     same "bad deadline" "$(code /v1/models/abs:infer -H 'X-Quern-Deadline-Ms: soon' -d '{}')" 400
     same "unknown model" "$(code /v1/models/nobody:infer -d '{}')" 404
@@ -260,6 +264,8 @@ ROWS
     same "413, chunked" "$(code /v1/models/abs:infer --data-binary "@$tmp/long" -H 'Transfer-Encoding: chunked')" 413
     head -c 3000000 /dev/zero >"$tmp/longer"
     same "413 instead of 100-continue" "$(code /v1/models/abs:infer --data-binary "@$tmp/longer")" 413
+    # too long even to be read and dropped: answered before it comes
+    same "413 at once" "$(code /v1/models/abs:infer -m 5 -H 'Expect:' -H 'Content-Length: 99999999999' -d x)" 413
     same "the server goes on" "$(code /healthz)" 200
     has "bodies are given back" "$(get /v1/status)" '"bodies":0'
     stop
@@ -309,6 +315,12 @@ part_memory() {
     has "with both numbers" "$never" "the budget of $room_for_none bytes"
     same "a smaller one does" "$(code $infer --data-binary "@$tmp/small")" 200
     stop
+    # the answer fits, and the outputs do, but not both
+    start --memory-budget 16M || return
+    text=$(whole /v1/models/range:infer -d '{"inputs":{"start":0,"limit":1200000,"delta":1}}' | head -c 1000)
+    has "an answer that can never fit" "$text" 'HTTP/1.1 400'
+    has "an answer, with both numbers" "$text" 'the budget of 16777216 bytes'
+    stop
     "$quern" serve --models "$tmp/models" --port 0 --memory-budget 60K \
         --require digits 2>"$tmp/log" &
     pid=$!
@@ -332,7 +344,12 @@ part_deadline() {
 
 part_leaving() {
     images $((n_images * 7)) >"$tmp/big"
-    start --half-close-cancels || return
+    leave 30s
+    leave 1ms # the longest wait is over when the client leaves
+}
+
+leave() {
+    start --half-close-cancels --max-wait "$1" || return
     curl -s -o /dev/null --data-binary "@$tmp/big" "$(url $infer)" &
     job=$!
     wait_inferring
@@ -343,7 +360,7 @@ part_leaving() {
         n=$((n + 1))
         sleep 0.1
     done
-    has "a client that left" "$(cat "$tmp/log")" '"status":499'
+    has "a client that left, --max-wait $1" "$(grep '"status":499' "$tmp/log")" '"code":"CANCELLED"'
     same "the next one is served" "$(code $infer -d @models/examples/digits/request.json)" 200
     has "leases are zero" "$(get /v1/status)" '"leases":0'
     stop
