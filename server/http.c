@@ -28,6 +28,7 @@ typedef struct connection {
     qn_route_match match;
     struct MHD_Connection *mhd;
     qn_buffer body;
+    int fd;
     size_t received; /* of the body, also what was dropped */
     bool refused;    /* an answer is there already: drop the body */
     bool complete;   /* the last byte has come */
@@ -52,64 +53,6 @@ static size_t discard_limit(const qn_http *http)
 }
 
 /* ---- answers ---- */
-
-void qn_answer_header(qn_exchange *x, const char *name, const char *fmt, ...)
-{
-    va_list args;
-    if (x->n_headers == QN_ANSWER_HEADERS)
-        return;
-    x->header_name[x->n_headers] = name;
-    va_start(args, fmt);
-    vsnprintf(x->header_value[x->n_headers], sizeof x->header_value[0], fmt,
-              args);
-    va_end(args);
-    x->n_headers++;
-}
-
-void qn_answer_static(qn_exchange *x, unsigned status, const char *type,
-                      const char *text, size_t len)
-{
-    x->status = status;
-    x->type = type;
-    x->answer = text;
-    x->answer_len = len;
-    x->answered = true;
-}
-
-void qn_answer_heap(qn_exchange *x, unsigned status, const char *type,
-                    char *data, size_t len)
-{
-    x->answer_heap = data;
-    qn_answer_static(x, status, type, data ? data : "", data ? len : 0);
-}
-
-void qn_answer_buffer(qn_exchange *x, unsigned status, const char *type,
-                      qn_buffer *buffer)
-{
-    x->answer_buffer = *buffer;
-    memset(buffer, 0, sizeof *buffer);
-    qn_answer_static(x, status, type, x->answer_buffer.data,
-                     x->answer_buffer.len);
-}
-
-void qn_answer_fault(qn_exchange *x, unsigned status, const qn_error *error)
-{
-    qn_sink sink = qn_sink_heap();
-    qn_error ignored = { 0 };
-    x->error = *error;
-    if (qn_fault_write(&sink, error, &ignored) == QN_OK) {
-        qn_answer_heap(x, status, "application/json", sink.data, sink.len);
-        return;
-    }
-    static const char last[] = "{\"error\":\"out of memory\",\"code\":\"NO_MEMORY\"}";
-    qn_free(sink.data);
-    qn_answer_static(x, 503, "application/json", last, sizeof last - 1);
-}
-
-void qn_answer_error(qn_exchange *x, const qn_error *error)
-{
-    qn_answer_fault(x, qn_fault_http(error->status), error);
-}
 
 static void release_answer(qn_exchange *x)
 {
@@ -258,18 +201,35 @@ static void reserve_body(connection *k)
         no_room(k, &err);
 }
 
-/* The body's end cannot be told: it would last until the client closes. */
+static enum MHD_Result count_length(void *cls, enum MHD_ValueKind kind,
+                                    const char *key, const char *value)
+{
+    unsigned *n = cls;
+    (void)kind;
+    (void)value;
+    *n += !strcasecmp(key, "Content-Length");
+    return MHD_YES;
+}
+
+/* Where the body ends cannot be told: it may last until the client closes, or
+ * proxies on the way may have seen another end. */
 static bool endless(connection *k)
 {
     const char *coding = qn_exchange_header(&k->x, "Transfer-Encoding");
+    unsigned lengths = 0, status = 0;
     qn_error err = { 0 };
-    if (!coding || !strcasecmp(coding, "chunked"))
-        return false;
-    (void)!qn_fail(&err, QN_UNSUPPORTED,
-                   "Transfer-Encoding '%.40s' is not understood", coding);
-    if (!k->refused)
-        refuse(k, 415, &err);
-    return true;
+    MHD_get_connection_values(k->mhd, MHD_HEADER_KIND, count_length, &lengths);
+    if (coding && strcasecmp(coding, "chunked")) {
+        (void)!qn_fail(&err, QN_UNSUPPORTED,
+                       "Transfer-Encoding '%.40s' is not understood", coding);
+        status = 415;
+    } else if (lengths > 1) {
+        (void)!qn_fail(&err, QN_FORMAT, "Content-Length is given twice");
+        status = 400;
+    }
+    if (status && !k->refused)
+        refuse(k, status, &err);
+    return status != 0;
 }
 
 static enum MHD_Result begin(connection *k, const char *path,
@@ -382,13 +342,12 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd,
 static void reset(connection *k)
 {
     qn_http *http = k->x.http;
-    int fd = k->x.fd;
     release_answer(&k->x);
     qn_buffer_release(http->o.pool, &k->body);
     memset(&k->x, 0, sizeof k->x);
     k->x.http = http;
     k->x.connection = k;
-    k->x.fd = fd;
+    k->x.fd = k->fd;
     k->received = 0;
     k->refused = k->complete = false;
 }
@@ -441,7 +400,7 @@ static void connected(qn_http *http, struct MHD_Connection *mhd, void **context)
         return;
     k->x.http = http;
     k->x.connection = k;
-    k->x.fd = info ? info->connect_fd : -1;
+    k->x.fd = k->fd = info ? info->connect_fd : -1;
     pthread_mutex_lock(&http->lock);
     k->next = http->first;
     if (k->next)
@@ -581,7 +540,7 @@ static bool quiet(qn_http *http)
     pthread_mutex_lock(&http->lock);
     for (const connection *k = http->first; k && still; k = k->next) {
         int pending = 0;
-        if (!ioctl(k->x.fd, FIONREAD, &pending) && pending > 0)
+        if (!ioctl(k->fd, FIONREAD, &pending) && pending > 0)
             still = false;
     }
     pthread_mutex_unlock(&http->lock);

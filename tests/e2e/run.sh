@@ -252,6 +252,7 @@ ROWS
     head -c 50000 /dev/urandom >"$tmp/garbage"
     same "garbage" "$(code /v1/models/abs:infer --data-binary "@$tmp/garbage")" 400
     same "a body without an end" "$(code /v1/models/abs:infer -m 5 -H 'Transfer-Encoding: gzip' -d '{}')" 415
+    same "two lengths" "$(code /v1/models/abs:infer -m 5 -H 'Content-Length: 2' -H 'content-length: 3' -d '{} ')" 400
     same "the whole URL as target" "$(code /healthz --request-target http://x/healthz)" 200
     has "a zero byte in the id" "$(get /v1/models/abs:infer -d '{"id":"\u0000","inputs":[]}')" "only allowed in a tensor's data"
     same "gzip" "$(code /v1/models/abs:infer -H 'Content-Encoding: gzip' -d '{}')" 415
