@@ -1,7 +1,10 @@
 # Quern. `make help` lists the targets.
 # One makefile, not recursive; objects mirror the source tree under build/.
 
-CC ?= gcc
+# make presets CC to cc; a bare system has neither until `make serve` gets one
+ifeq ($(origin CC),default)
+CC = gcc
+endif
 BUILD ?= build
 OPT ?= -O2
 WERROR ?=
@@ -14,12 +17,16 @@ CFLAGS_ALL = -std=c11 -D_GNU_SOURCE -I. $(OPT) -g -pthread -fvisibility=hidden \
 LDFLAGS_ALL = -pthread $(SAN) $(LDFLAGS)
 LIBS = -lm -ljansson -lcrypto
 
+# V=1 shows whole commands
+Q := $(if $(V),,@)
+SAY = @$(if $(V),:,printf '  %-3s %s\n' '$(1)' '$(2)')
+
 # libquern: what runs, and what a model is
 LIB_SRC := $(sort $(shell find runtime models -name '*.c' -not -path '*/cuda/*' \
              -not -path '*/simd/*'))
 # simd/ is compiled once per instruction set, see runtime/cpu/isa.h
 SIMD_SRC := $(sort $(wildcard runtime/cpu/simd/*.c))
-ISAS := base $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),avx2 avx512)
+ISAS := base $(if $(findstring x86_64,$(shell $(CC) -dumpmachine 2>/dev/null)),avx2 avx512)
 ISA_FLAGS_base =
 ISA_FLAGS_avx2 = -mavx2 -mfma -mbmi2 -mf16c
 ISA_FLAGS_avx512 = $(ISA_FLAGS_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl \
@@ -48,29 +55,32 @@ TESTDATA ?= /usr/share/libonnx-testdata/data
 all: $(QUERN) ## build build/quern and the libraries
 
 $(QUERN): $(BUILD)/server/main.o $(SERVER_LIB) $(LIB)
-	$(CC) $(LDFLAGS_ALL) $^ -o $@ -lmicrohttpd $(LIBS)
+	$(call SAY,LD,$@)
+	$(Q)$(CC) $(LDFLAGS_ALL) $^ -o $@ -lmicrohttpd $(LIBS)
 
 # the assembler reads the files of web/ into the binary
 $(BUILD)/server/assets.o: $(wildcard web/*)
 
 $(LIB): $(LIB_OBJ)
 	@rm -f $@
-	ar rcs $@ $^
+	$(Q)ar rcs $@ $^
 
 $(SERVER_LIB): $(SERVER_OBJ)
 	@rm -f $@
-	ar rcs $@ $^
+	$(Q)ar rcs $@ $^
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
+	$(call SAY,CC,$<)
+	$(Q)$(CC) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
 
 # no floating-point exception is ever looked at: lets branches become selects
 SIMD_FLAGS = -fno-trapping-math -ffp-contract=off
 define SIMD_RULE
 $(BUILD)/runtime/cpu/simd/%.$(1).o: runtime/cpu/simd/%.c
 	@mkdir -p $$(@D)
-	$$(CC) $$(CFLAGS_ALL) $$(SIMD_FLAGS) $$(ISA_FLAGS_$(1)) -DQN_ISA=$(1) \
+	$$(call SAY,CC,$$< ($(1)))
+	$$(Q)$$(CC) $$(CFLAGS_ALL) $$(SIMD_FLAGS) $$(ISA_FLAGS_$(1)) -DQN_ISA=$(1) \
 	    -MMD -MP -c $$< -o $$@
 endef
 $(foreach isa,$(ISAS),$(eval $(call SIMD_RULE,$(isa))))
@@ -79,7 +89,8 @@ $(foreach isa,$(ISAS),$(eval $(call SIMD_RULE,$(isa))))
 $(BUILD)/runtime/cpu/%.o: OPT := $(OPT) -O3
 
 $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(SUPPORT_OBJ) $(SERVER_LIB) $(LIB)
-	$(CC) $(LDFLAGS_ALL) $^ -o $@ -lcmocka -lmicrohttpd $(LIBS)
+	$(call SAY,LD,$@)
+	$(Q)$(CC) $(LDFLAGS_ALL) $^ -o $@ -lcmocka -lmicrohttpd $(LIBS)
 
 # these fail the n-th allocation
 comma := ,
@@ -103,12 +114,16 @@ verify: $(QUERN) ## ONNX backend tests of Debian's libonnx-testdata
 # Both install what they need, in sub-makes so that the build comes after it.
 serve: ## install what is missing, build, serve the examples on 127.0.0.1:8000
 	sh deploy/install-deps.sh build
-	$(MAKE) --no-print-directory all
+	@echo "building with $$(nproc) jobs: some minutes the first time"
+	@$(MAKE) --no-print-directory -j$$(nproc) all
+	@echo "open http://127.0.0.1:8000/ (Ctrl-C ends it; QUERN_PORT chooses a port)"
 	$(QUERN) serve --models models/examples
 
 check: ## install what is missing, build, run every test
 	sh deploy/install-deps.sh build test
-	$(MAKE) --no-print-directory all unit replay e2e verify
+	$(MAKE) --no-print-directory -j$$(nproc) all
+	$(MAKE) --no-print-directory -j$$(nproc) unit
+	$(MAKE) --no-print-directory replay e2e verify
 
 lint: ## style and structure; see tests/lint.sh
 	CC="$(CC)" sh tests/lint.sh
@@ -140,9 +155,11 @@ replay: ## the same targets over their corpora and seeded mutants of those
 # without libFuzzer, see tests/fuzz/main.c
 $(BUILD)/tests/fuzz/replay_%: $(BUILD)/tests/fuzz/fuzz_%.o \
         $(BUILD)/tests/fuzz/main.o $(SERVER_LIB) $(LIB)
-	$(CC) $(LDFLAGS_ALL) $^ -o $@ -lmicrohttpd $(LIBS)
+	$(call SAY,LD,$@)
+	$(Q)$(CC) $(LDFLAGS_ALL) $^ -o $@ -lmicrohttpd $(LIBS)
 $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(SERVER_LIB) $(LIB)
-	$(CC) $(LDFLAGS_ALL) -fsanitize=fuzzer $^ -o $@ -lmicrohttpd $(LIBS)
+	$(call SAY,LD,$@)
+	$(Q)$(CC) $(LDFLAGS_ALL) -fsanitize=fuzzer $^ -o $@ -lmicrohttpd $(LIBS)
 
 bench: $(QUERN) ## latency of the example model in this process
 	for m in models/examples/*/*/model.onnx; do for c in 1 2; do \
@@ -150,7 +167,8 @@ bench: $(QUERN) ## latency of the example model in this process
 
 # by hand: build/tests/bench/bench_layout FILE.csv..., bench_codec [REPEATS]
 $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(SERVER_LIB) $(LIB)
-	$(CC) $(LDFLAGS_ALL) $^ -o $@ $(LIBS)
+	$(call SAY,LD,$@)
+	$(Q)$(CC) $(LDFLAGS_ALL) $^ -o $@ $(LIBS)
 
 format: ## clang-format over the tree
 	clang-format -i $$(find runtime models server tests -name '*.[ch]')

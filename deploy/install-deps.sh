@@ -6,8 +6,8 @@
 #   install-deps.sh [build] [test] [lint] [image]      default: build
 set -eu
 
-build="gcc make libc6-dev libmicrohttpd-dev libjansson-dev libssl-dev"
-test="libcmocka-dev curl libonnx-testdata"
+build="gcc make curl libc6-dev libmicrohttpd-dev libjansson-dev libssl-dev"
+test="libcmocka-dev libonnx-testdata"
 lint="clang"
 image="buildah debootstrap"
 

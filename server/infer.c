@@ -226,9 +226,34 @@ static bool run_inline(qn_request *r)
     return true;
 }
 
+/* Can it never have what it leases, even alone? Its own body and plan take part
+ * of the budget, too, and stay while it waits. */
+static bool never_fits(const qn_request *r, qn_error *err)
+{
+    qn_ledger_state s;
+    qn_plan_report p;
+    qn_plan_read(r->plan, &p);
+    qn_ledger_read(r->server->ledger, &s);
+    size_t most = s.budget - s.by_class[QN_MEM_STATIC];
+    size_t own = r->x->body_len + p.plan_bytes;
+    if (own <= most && p.lease_bytes <= most - own &&
+        r->bound.string_bytes <= most - own - p.lease_bytes)
+        return false;
+    (void)!qn_fail(err, QN_TOO_LARGE,
+                   "this request needs %zu bytes beside its body and plan of "
+                   "%zu; the budget of %zu bytes leaves %zu beside the loaded "
+                   "models",
+                   p.lease_bytes + r->bound.string_bytes, own, s.budget, most);
+    return true;
+}
+
 static void admit(qn_request *r)
 {
     qn_error err = { 0 };
+    if (never_fits(r, &err)) {
+        fail(r, &err);
+        return;
+    }
     qn_run_init(&r->run, r->model->session, r->plan);
     r->run_ready = true;
     r->run.string_bytes = r->bound.string_bytes;

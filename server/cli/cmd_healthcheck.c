@@ -6,6 +6,7 @@
 #include "server/cli/text.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 int qn_cmd_healthcheck(const qn_options *options)
 {
@@ -19,6 +20,8 @@ int qn_cmd_healthcheck(const qn_options *options)
              port && *port ? port : "8000");
     const char *text = options->n_args ? options->args[0] : otherwise;
     qn_status st = qn_url_parse(text, &url, &err);
+    if (st == QN_OK && (!url.path[0] || !strcmp(url.path, "/")))
+        snprintf(url.path, sizeof url.path, "/readyz");
     if (st == QN_OK)
         st = qn_client_open(&client, &url, (int)qn_opt_int(options, "timeout"),
                             &err);

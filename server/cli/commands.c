@@ -136,7 +136,7 @@ static const qn_flag op_flags[] = {
     { "attr", "NAME=VALUE", QN_FLAG_LIST, NULL, 0, 0,
       "2, 0.5, 1,2,3 (a list of one: 1,), or text" },
     { "input", "FILE", QN_FLAG_LIST, NULL, 0, 0, ".npy or .pb, in order" },
-    { "opset", "N", QN_FLAG_INT, "24", 1, 1000, "version of the operator" },
+    { "opset", "N", QN_FLAG_INT, "28", 1, 1000, "version of the operator" },
     { "outputs", "N", QN_FLAG_INT, "1", 1, 32, "how many outputs" },
     { "output", "FILE", QN_FLAG_TEXT, NULL, 0, 0,
       "write the first output as .npy" },

@@ -27,6 +27,8 @@ static int print_one(const qn_tensor *t, const qn_strings *strings, int64_t i,
     if (qn_dtypes_has(QN_TYPES_COMPLEX, t->dtype))
         return snprintf(buf, size, "%.7g%+.7gi", qn_element(t, i, 0),
                         qn_element(t, i, 1));
+    if (qn_dtypes_has(QN_TYPES_INT, t->dtype))
+        return snprintf(buf, size, "%.0f", qn_element(t, i, 0));
     return snprintf(buf, size, "%.7g", qn_element(t, i, 0));
 }
 
