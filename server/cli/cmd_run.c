@@ -22,9 +22,13 @@ static qn_status save(const char *dir, const char *name, const qn_tensor *t,
         safe[n++] = strchr("/\\:*?\"<>| ", *p) ? '_' : *p;
     safe[n] = 0;
     snprintf(path, sizeof path, "%s/%s.npy", dir, safe);
-    qn_status st = t->dtype == QN_STRING
-                       ? QN_UNSUPPORTED
-                       : qn_tensor_npy_write(path, t, err);
+    /* NumPy has no name of its own for bfloat16, FP8 and the small integers:
+     * what reads them back would not know what they are */
+    qn_dtypes named = QN_TYPES_IEEE | QN_TYPES_INT | QN_TYPES_COMPLEX |
+                      QN_BIT(BOOL);
+    qn_status st = qn_dtypes_has(named, t->dtype)
+                       ? qn_tensor_npy_write(path, t, err)
+                       : QN_UNSUPPORTED;
     if (st != QN_UNSUPPORTED)
         return st;
     snprintf(path, sizeof path, "%s/%s.pb", dir, safe);
@@ -125,7 +129,8 @@ int qn_cmd_run(const qn_options *options)
                 .threads = (int)qn_opt_int(options, "threads"),
                 .dynamic_bytes = qn_opt_size(options, "dynamic-bytes"),
                 .no_reuse = qn_opt_bool(options, "no-reuse"),
-                .no_passes = qn_opt_bool(options, "no-passes") },
+                .no_passes = qn_opt_bool(options, "no-passes"),
+                .loose_shapes = qn_opt_bool(options, "any-shape") },
             &err);
     if (st == QN_OK)
         st = infer(&loaded, options, given, n, &err);
