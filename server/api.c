@@ -3,7 +3,7 @@
 
 #include "server/assets.h"
 #include "server/cli/commands.h"
-#include "server/clock.h"
+#include "runtime/base/clock.h"
 #include "server/codec/fault.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "server/http.h"
 
 #include "runtime/base/alloc.h"
-#include "server/clock.h"
+#include "runtime/base/clock.h"
 #include "server/codec/fault.h"
 #include "server/listen.h"
 

@@ -19,7 +19,7 @@
  */
 #include "server/request.h"
 
-#include "server/clock.h"
+#include "runtime/base/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>

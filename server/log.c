@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/log.h"
 
-#include "server/clock.h"
+#include "runtime/base/clock.h"
 #include "server/codec/json.h"
 
 #include <stdio.h>

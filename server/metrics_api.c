@@ -2,7 +2,7 @@
 /* GET /metrics, in the Prometheus text format. */
 #include "server/api.h"
 #include "server/cli/commands.h"
-#include "server/clock.h"
+#include "runtime/base/clock.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "server/models.h"
 
 
-#include "server/clock.h"
+#include "runtime/base/clock.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/request.h"
 
-#include "server/clock.h"
+#include "runtime/base/clock.h"
 
 static void times_header(qn_request *r)
 {

@@ -2,7 +2,7 @@
 #include "server/watch.h"
 
 #include "runtime/base/alloc.h"
-#include "server/clock.h"
+#include "runtime/base/clock.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/watch.h"
 
-#include "server/clock.h"
+#include "runtime/base/clock.h"
 
 #include <semaphore.h>
 #include <setjmp.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How many cores are ours: a container's quota counts, not the host's size. */
+#include "runtime/base/cgroup.h"
 #include "runtime/device/device.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
 #include <stdio.h>
@@ -11,60 +10,22 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool read_file(const char *path, char *buf, size_t size)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    ssize_t n = read(fd, buf, size - 1);
-    close(fd);
-    if (n < 0)
-        return false;
-    buf[n] = 0;
-    return true;
-}
-
 static int ceil_div(long long a, long long b)
 {
     long long n = (a + b - 1) / b;
     return n < 1 ? 1 : n > INT_MAX ? INT_MAX : (int)n;
 }
 
-/* The path of this process below a controller's mount; "" if unknown.
- * Lines: "0::/path" (v2), "4:cpu,cpuacct:/path" (v1). */
-static void own_group(const char *controller, char *out, size_t size)
-{
-    char text[4096];
-    out[0] = 0;
-    if (!read_file("/proc/self/cgroup", text, sizeof text))
-        return;
-    char *save = NULL;
-    for (char *line = strtok_r(text, "\n", &save); line;
-         line = strtok_r(NULL, "\n", &save)) {
-        char *names = strchr(line, ':');
-        char *path = names ? strchr(names + 1, ':') : NULL;
-        if (!path)
-            continue;
-        *path++ = 0;
-        names++;
-        if ((!*controller && !*names) ||
-            (*controller && strstr(names, controller))) {
-            snprintf(out, size, "%s", path);
-            return;
-        }
-    }
-}
-
 static int quota_v2(void)
 {
     char group[1024], path[1200], text[128];
     int best = 0;
-    own_group("", group, sizeof group);
+    qn_cgroup_path("", group, sizeof group);
     /* every ancestor may set a quota; inside a container the own path is "/" */
     for (;;) {
         long long quota, period;
         snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group);
-        if (read_file(path, text, sizeof text) &&
+        if (qn_read_text(path, text, sizeof text) &&
             sscanf(text, "%lld %lld", &quota, &period) == 2 && quota > 0 &&
             period > 0) {
             int n = ceil_div(quota, period);
@@ -80,16 +41,16 @@ static int quota_v2(void)
 static int quota_v1(void)
 {
     char group[1024], path[1200], quota[64], period[64];
-    own_group("cpu", group, sizeof group);
+    qn_cgroup_path("cpu", group, sizeof group);
     const char *const tries[] = { group, "" };
     for (int i = 0; i < 2; i++) {
         snprintf(path, sizeof path, "/sys/fs/cgroup/cpu%s/cpu.cfs_quota_us",
                  tries[i]);
-        if (!read_file(path, quota, sizeof quota))
+        if (!qn_read_text(path, quota, sizeof quota))
             continue;
         snprintf(path, sizeof path, "/sys/fs/cgroup/cpu%s/cpu.cfs_period_us",
                  tries[i]);
-        if (!read_file(path, period, sizeof period))
+        if (!qn_read_text(path, period, sizeof period))
             continue;
         long long q = strtoll(quota, NULL, 10), p = strtoll(period, NULL, 10);
         return q > 0 && p > 0 ? ceil_div(q, p) : 0;

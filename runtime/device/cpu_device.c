@@ -22,6 +22,7 @@
  * taking it back are under `lock`.
  */
 #include "runtime/base/alloc.h"
+#include "runtime/base/clock.h"
 #include "runtime/device/device.h"
 #include "runtime/exec/session.h"
 
@@ -29,7 +30,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
-#include <time.h>
 
 enum { RING = 64, MAX_WORKERS = 256, SPIN_NS = 20000, PIECES_PER_THREAD = 4 };
 
@@ -86,13 +86,6 @@ struct cpu_device {
 };
 
 static_assert(offsetof(cpu_device, base) == 0, "base comes first");
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* ---- queues, all under lock ---- */
 
@@ -230,7 +223,7 @@ static void rest(cpu_device *d)
     unsigned seen = atomic_load_explicit(&d->signal_count, memory_order_acquire);
     atomic_fetch_add_explicit(&d->idle, 1, memory_order_relaxed);
     pthread_mutex_unlock(&d->lock);
-    uint64_t until = now_ns() + SPIN_NS;
+    uint64_t until = qn_clock_ns() + SPIN_NS;
     bool found = false;
     do {
         for (int i = 0; i < 64 && !found; i++) {
@@ -238,7 +231,7 @@ static void rest(cpu_device *d)
                                          memory_order_acquire) != seen;
             __builtin_ia32_pause();
         }
-    } while (!found && now_ns() < until);
+    } while (!found && qn_clock_ns() < until);
     pthread_mutex_lock(&d->lock);
     if (atomic_load_explicit(&d->signal_count, memory_order_acquire) == seen &&
         !d->stop) {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/clock.h"
 #include "runtime/exec/launch.h"
 
 #include "runtime/exec/eval.h"
@@ -301,7 +302,7 @@ static qn_status may_go_on(qn_run *run)
 {
     if (atomic_load_explicit(&run->cancel, memory_order_relaxed))
         return qn_fail(&run->error, QN_CANCELLED, "the request was cancelled");
-    if (run->deadline_ns && qn_now_ns() >= run->deadline_ns)
+    if (run->deadline_ns && qn_clock_ns() >= run->deadline_ns)
         return qn_fail(&run->error, QN_DEADLINE, "the deadline has passed");
     return QN_OK;
 }

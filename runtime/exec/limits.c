@@ -2,31 +2,18 @@
 /* How much memory is ours: the cgroup's limit (v2 or v1), else the machine's. */
 #include "runtime/exec/limits.h"
 
-#include <fcntl.h>
-#include <stdbool.h>
+#include "runtime/base/cgroup.h"
+
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static bool read_text(const char *path, char *buf, size_t size)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    ssize_t n = read(fd, buf, size - 1);
-    close(fd);
-    if (n <= 0)
-        return false;
-    buf[n] = 0;
-    return true;
-}
-
 static size_t read_limit(const char *path)
 {
     char text[64];
-    if (!read_text(path, text, sizeof text) || !strncmp(text, "max", 3))
+    if (!qn_read_text(path, text, sizeof text) || !strncmp(text, "max", 3))
         return 0;
     unsigned long long n = strtoull(text, NULL, 10);
     /* v1 says "none" with a number near 2^63 */
@@ -56,25 +43,13 @@ static size_t group_limit(const char *mount, const char *file, const char *group
 
 static size_t cgroup_limit(void)
 {
-    char text[4096], *save = NULL;
-    size_t best = 0;
-    if (!read_text("/proc/self/cgroup", text, sizeof text))
-        return 0;
-    for (char *line = strtok_r(text, "\n", &save); line;
-         line = strtok_r(NULL, "\n", &save)) {
-        char *names = strchr(line, ':');
-        char *group = names ? strchr(names + 1, ':') : NULL;
-        if (!group)
-            continue;
-        *group++ = 0;
-        names++;
-        if (!*names)
-            best = smaller(best, group_limit("/sys/fs/cgroup", "memory.max",
-                                             group));
-        else if (strstr(names, "memory"))
-            best = smaller(best, group_limit("/sys/fs/cgroup/memory",
-                                             "memory.limit_in_bytes", group));
-    }
+    char v2[1024], v1[1024];
+    qn_cgroup_path("", v2, sizeof v2);
+    qn_cgroup_path("memory", v1, sizeof v1);
+    size_t best = v2[0] ? group_limit("/sys/fs/cgroup", "memory.max", v2) : 0;
+    if (v1[0])
+        best = smaller(best, group_limit("/sys/fs/cgroup/memory",
+                                         "memory.limit_in_bytes", v1));
     return best;
 }
 

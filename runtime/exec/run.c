@@ -1,18 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A run: lease, start, completion. No heap call between lease and completion
  * once a lane exists for it. */
+#include "runtime/base/clock.h"
 #include "runtime/exec/launch.h"
 #include "runtime/exec/session_impl.h"
 
 #include <string.h>
-#include <time.h>
-
-uint64_t qn_now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 void qn_run_init(qn_run *run, qn_session *session, qn_plan *plan)
 {
@@ -39,7 +32,7 @@ static void set_parts(qn_run *run)
 
 static void got_lease(qn_run *run)
 {
-    run->times.leased_ns = qn_now_ns();
+    run->times.leased_ns = qn_clock_ns();
     qn_exec_init(run);
 }
 
@@ -142,9 +135,9 @@ static void give_lane(qn_runtime *rt, qn_lane *lane)
 
 static void run_steps(qn_run *run, qn_team *team)
 {
-    run->times.first_launch_ns = qn_now_ns();
+    run->times.first_launch_ns = qn_clock_ns();
     run->status = qn_exec_steps(run, team);
-    run->times.done_ns = qn_now_ns();
+    run->times.done_ns = qn_clock_ns();
 }
 
 static void on_worker(void *arg, qn_team *team)
@@ -162,7 +155,7 @@ void qn_run_start(qn_run *run, qn_run_done done, void *arg)
     qn_runtime *rt = run->session->runtime;
     run->done = done;
     run->done_arg = arg;
-    run->times.started_ns = qn_now_ns();
+    run->times.started_ns = qn_clock_ns();
     qn_lane *lane = take_lane(rt, &run->error);
     if (!lane) {
         run->status = run->error.status;
@@ -176,7 +169,7 @@ void qn_run_start(qn_run *run, qn_run_done done, void *arg)
 
 qn_status qn_run_sync(qn_run *run, qn_error *err)
 {
-    run->times.started_ns = qn_now_ns();
+    run->times.started_ns = qn_clock_ns();
     run_steps(run, qn_cpu_device_team(run->session->runtime->cpu));
     if (run->status != QN_OK && err)
         *err = run->error;

@@ -83,6 +83,4 @@ qn_status qn_graph_each(qn_graph *graph,
                                         qn_error *err),
                         void *arg, qn_error *err);
 
-uint64_t qn_now_ns(void);
-
 #endif

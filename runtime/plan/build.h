@@ -59,6 +59,11 @@ typedef struct qn_builder {
     qn_error *err;
 } qn_builder;
 
+static inline qn_status qn_build_no_memory(qn_builder *b)
+{
+    return qn_fail(b->err, QN_NO_MEMORY, "no memory to build a plan");
+}
+
 /* Walk the graph: shapes, known values, steps. */
 QN_NODISCARD qn_status qn_build_emit(qn_builder *b, const qn_tensor *inputs);
 /* Let kernels absorb the activation or addition behind them. */

@@ -5,6 +5,7 @@
  * compared in full; the hash only saves comparisons. Concurrent requests for a
  * key that is being built wait for the one build.
  */
+#include "runtime/base/clock.h"
 #include "runtime/base/checked.h"
 #include "runtime/plan/build.h"
 
@@ -267,7 +268,7 @@ static size_t cache_limit(const qn_session *s)
 qn_status qn_plan_build(qn_session *session, const qn_tensor *inputs,
                         qn_plan *plan, qn_error *err)
 {
-    uint64_t start = qn_now_ns();
+    uint64_t start = qn_clock_ns();
     qn_builder b = { .session = session, .plan = plan, .err = err };
     b.strings.base[QN_STRINGS_STATIC] =
         session->memory.block
@@ -280,7 +281,7 @@ qn_status qn_plan_build(qn_session *session, const qn_tensor *inputs,
     qn_free(b.values);
     qn_free(b.steps);
     qn_region_release(&b.scratch);
-    plan->report.build_ms = (double)(qn_now_ns() - start) / 1e6;
+    plan->report.build_ms = (double)(qn_clock_ns() - start) / 1e6;
     return st;
 }
 

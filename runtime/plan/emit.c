@@ -21,18 +21,13 @@ enum {
     MAX_DEPTH = 64
 };
 
-static qn_status no_memory(qn_builder *b)
-{
-    return qn_fail(b->err, QN_NO_MEMORY, "no memory to build a plan");
-}
-
 static qn_status add_value(qn_builder *b, const qn_bvalue *v, uint32_t *out)
 {
     if (b->n_values == b->cap_values) {
         uint32_t cap = b->cap_values ? b->cap_values * 2 : 256;
         qn_bvalue *grown = qn_realloc(b->values, cap, sizeof *grown);
         if (!grown)
-            return no_memory(b);
+            return qn_build_no_memory(b);
         b->values = grown;
         b->cap_values = cap;
     }
@@ -50,7 +45,7 @@ static qn_status add_step(qn_builder *b, qn_step_kind kind, const qn_node *node,
         uint32_t cap = b->cap_steps ? b->cap_steps * 2 : 256;
         qn_bstep *grown = qn_realloc(b->steps, cap, sizeof *grown);
         if (!grown)
-            return no_memory(b);
+            return qn_build_no_memory(b);
         b->steps = grown;
         b->cap_steps = cap;
     }
@@ -59,7 +54,7 @@ static qn_status add_step(qn_builder *b, qn_step_kind kind, const qn_node *node,
     s.in = qn_region_alloc(&b->scratch, n_in + 1u, sizeof *s.in);
     s.out = qn_region_alloc(&b->scratch, n_out + 1u, sizeof *s.out);
     if (!s.in || !s.out)
-        return no_memory(b);
+        return qn_build_no_memory(b);
     *out = b->n_steps++;
     b->steps[*out] = s;
     return QN_OK;
@@ -95,7 +90,7 @@ static qn_status look(qn_builder *b, const qn_node *node, const uint32_t *map,
     s->out = qn_region_alloc(&b->scratch, node->n_out + 1u, sizeof *s->out);
     s->ids = qn_region_alloc(&b->scratch, node->n_in + 1u, sizeof *s->ids);
     if (!s->in || !s->out || !s->ids)
-        return no_memory(b);
+        return qn_build_no_memory(b);
     s->all_known = s->values_known = true;
     for (uint32_t i = 0; i < node->n_in; i++) {
         s->ids[i] = node->in[i] == QN_NO_VALUE ? QN_NO_VALUE : map[node->in[i]];
@@ -238,7 +233,7 @@ static qn_status emit_plain(qn_builder *b, const qn_graph *graph,
     uint32_t step;
     uint32_t *out = qn_region_alloc(&b->scratch, node->n_out + 1u, sizeof *out);
     if (!out)
-        return no_memory(b);
+        return qn_build_no_memory(b);
     st = bind_outputs(b, graph, node, &s, known, dynamic, bounded, map, out);
     if (st != QN_OK || known)
         return st;
@@ -264,7 +259,7 @@ static qn_status child_map(qn_builder *b, const qn_graph *child,
     uint32_t *map =
         qn_region_alloc(&b->scratch, child->n_values + 1u, sizeof *map);
     if (!map)
-        return no_memory(b);
+        return qn_build_no_memory(b);
     for (uint32_t i = 0; i < child->n_values; i++)
         map[i] = child->values[i].kind == QN_VALUE_CAPTURE
                      ? parent[child->values[i].outer]
@@ -364,7 +359,7 @@ static qn_status emit_if(qn_builder *b, const qn_graph *graph,
     uint32_t *rx = qn_region_alloc(&b->scratch, n + 1u, sizeof *rx);
     uint32_t *ry = qn_region_alloc(&b->scratch, n + 1u, sizeof *ry);
     if (!rx || !ry)
-        return no_memory(b);
+        return qn_build_no_memory(b);
     if (c.data) {
         qn_status st = branch(b, *(const uint8_t *)c.data ? yes->graph : no->graph,
                               map, rx, depth);
@@ -473,7 +468,7 @@ static qn_status bind_inputs(qn_builder *b, const qn_tensor *inputs,
             /* part of the key: known while planning */
             void *copy = qn_region_alloc(&b->plan->region, in.bytes + 1, 1);
             if (!copy)
-                return no_memory(b);
+                return qn_build_no_memory(b);
             if (in.bytes)
                 memcpy(copy, inputs[i].data, in.bytes);
             in.data = copy;
@@ -517,7 +512,7 @@ qn_status qn_build_emit(qn_builder *b, const qn_tensor *inputs)
     b->inputs = qn_region_alloc(&b->scratch, g->n_inputs + 1u, sizeof *map);
     b->outputs = qn_region_alloc(&b->scratch, g->n_outputs + 1u, sizeof *map);
     if (!map || !b->inputs || !b->outputs)
-        return no_memory(b);
+        return qn_build_no_memory(b);
     for (uint32_t i = 0; i < g->n_values; i++)
         map[i] = QN_NO_VALUE;
     qn_status st = bind_inputs(b, inputs, map);

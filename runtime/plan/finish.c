@@ -11,11 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static qn_status no_memory(qn_builder *b)
-{
-    return qn_fail(b->err, QN_NO_MEMORY, "no memory to build a plan");
-}
-
 /* ---- tables ---- */
 
 typedef struct tables {
@@ -42,7 +37,7 @@ static qn_status gather_known(qn_builder *b, tables *t, size_t *offsets)
     t->host_bytes = at;
     t->host = qn_region_alloc(&b->plan->region, at + 1, 1);
     if (!t->host)
-        return no_memory(b);
+        return qn_build_no_memory(b);
     for (uint32_t v = 0; v < b->n_values; v++) {
         const qn_bvalue *value = &b->values[v];
         if (value->kind == QN_BV_KNOWN && value->used && value->bytes)
@@ -82,7 +77,7 @@ static qn_status finish_values(qn_builder *b, tables *t)
     qn_plan *plan = b->plan;
     size_t *known = qn_region_alloc(&b->scratch, b->n_values + 1u, sizeof *known);
     if (!known)
-        return no_memory(b);
+        return qn_build_no_memory(b);
     qn_status st = gather_known(b, t, known);
     if (st != QN_OK)
         return st;
@@ -101,7 +96,7 @@ static qn_status finish_values(qn_builder *b, tables *t)
                                      sizeof *plan->dynamics);
     uint32_t *rows = qn_region_alloc(&b->scratch, b->n_values + 1u, sizeof *rows);
     if (!plan->values || !plan->dynamics || !rows)
-        return no_memory(b);
+        return qn_build_no_memory(b);
     uint32_t n = 0;
     for (uint32_t v = 0; v < b->n_values; v++) {
         const qn_bvalue *value = &b->values[v];
@@ -161,7 +156,7 @@ static qn_status finish_step(qn_builder *b, const tables *t, uint32_t i,
         if (!packed) {
             packed = qn_region_alloc(&b->plan->region, s->n_in, sizeof *packed);
             if (!packed)
-                return no_memory(b);
+                return qn_build_no_memory(b);
             for (uint32_t j = 0; j < s->n_in; j++)
                 packed[j].base = QN_BASE_NONE;
         }
@@ -171,7 +166,7 @@ static qn_status finish_step(qn_builder *b, const tables *t, uint32_t i,
     uint32_t args = s->n_in + s->n_out;
     if (args > b->plan->max_args)
         b->plan->max_args = args;
-    return out->in && out->out ? QN_OK : no_memory(b);
+    return out->in && out->out ? QN_OK : qn_build_no_memory(b);
 }
 
 static void renumber(qn_builder *b, tables *t)
@@ -193,7 +188,7 @@ static qn_status finish_steps(qn_builder *b, const tables *t)
     plan->steps =
         qn_region_alloc(&plan->region, plan->n_steps + 1u, sizeof *plan->steps);
     if (!plan->steps)
-        return no_memory(b);
+        return qn_build_no_memory(b);
     for (uint32_t i = 0; st == QN_OK && i < b->n_steps; i++)
         if (b->steps[i].live && !b->steps[i].gone)
             st = finish_step(b, t, i, &plan->steps[t->renumber[i]]);
@@ -208,7 +203,7 @@ static qn_status part_offsets(qn_builder *b, const uint32_t *ids, uint32_t n,
     size_t at = 0;
     *out = qn_region_alloc(&b->plan->region, n + 1u, sizeof **out);
     if (!*out)
-        return no_memory(b);
+        return qn_build_no_memory(b);
     for (uint32_t i = 0; i < n; i++) {
         const qn_bvalue *v = &b->values[ids[i]];
         size_t bytes = v->bytes;
@@ -255,7 +250,7 @@ static qn_status finish_io(qn_builder *b)
     plan->in_values = rows_of(b, b->inputs, plan->n_in);
     plan->out_values = rows_of(b, b->outputs, plan->n_out);
     if (!plan->in_values || !plan->out_values)
-        return no_memory(b);
+        return qn_build_no_memory(b);
     qn_status st = part_offsets(b, b->inputs, plan->n_in, true,
                                 &plan->in_offsets, &plan->in_bytes);
     if (st == QN_OK)
@@ -276,7 +271,7 @@ static qn_status peak_step(qn_builder *b, const qn_places *p, uint32_t *out)
     size_t *gone = qn_region_alloc(&b->scratch, n, sizeof *gone);
     *out = 0;
     if (!born || !gone)
-        return no_memory(b);
+        return qn_build_no_memory(b);
     for (size_t i = 0; i < p->n; i++) {
         born[p->buffers[i].lower] += p->buffers[i].bytes;
         gone[p->buffers[i].upper] += p->buffers[i].bytes;
@@ -321,7 +316,7 @@ static qn_status report(qn_builder *b, const tables *t,
     qn_tensor *inputs =
         qn_region_alloc(&plan->region, plan->n_in + 1u, sizeof *inputs);
     if (!values || !outputs || !dynamic || !inputs)
-        return no_memory(b);
+        return qn_build_no_memory(b);
     for (size_t i = 0; i < p->n; i++) {
         uint32_t owner = p->owners[i];
         bool work = owner >= b->n_values;
@@ -377,7 +372,7 @@ static qn_status spread(qn_builder *b, tables *t)
     t->renumber =
         qn_region_alloc(&b->scratch, b->n_steps + 2u, sizeof *t->renumber);
     if (!t->arena || !t->work || !t->renumber)
-        return no_memory(b);
+        return qn_build_no_memory(b);
     for (size_t i = 0; i < p->n; i++) {
         if (p->owners[i] < b->n_values)
             t->arena[p->owners[i]] = p->offsets[i];

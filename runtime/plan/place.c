@@ -15,11 +15,6 @@
 
 #include <string.h>
 
-static qn_status no_memory(qn_builder *b)
-{
-    return qn_fail(b->err, QN_NO_MEMORY, "no memory to build a plan");
-}
-
 qn_shape qn_physical_shape(const qn_shape *shape, qn_memory_order order)
 {
     qn_shape p = *shape;
@@ -233,7 +228,7 @@ static qn_status prepare_step(qn_builder *b, qn_bstep *s)
     const void **packed =
         qn_region_alloc(&b->scratch, s->n_in + 1u, sizeof *packed);
     if (!in || !out || !packed)
-        return no_memory(b);
+        return qn_build_no_memory(b);
     for (uint32_t i = 0; i < s->n_in; i++) {
         const qn_packed *p = qn_static_packed(mem, s->owner, i);
         in[i] = qn_build_physical(b, s->in[i]);
@@ -274,7 +269,7 @@ static qn_status lay_out(qn_builder *b, qn_places *p, qn_layout_stats *stats)
     p->owners = qn_region_alloc(&b->scratch, cap, sizeof *p->owners);
     p->offsets = qn_region_alloc(&b->scratch, cap, sizeof *p->offsets);
     if (!p->buffers || !p->owners || !p->offsets)
-        return no_memory(b);
+        return qn_build_no_memory(b);
     for (uint32_t v = 0; v < b->n_values; v++) {
         const qn_bvalue *value = &b->values[v];
         if (value->kind == QN_BV_STEP && value->root == v && value->used &&

@@ -86,7 +86,7 @@ struct qn_plan {
     qn_session *session;
     atomic_int refs;
     struct qn_plan *next; /* the cache's list, newest use first */
-    bool building, failed, cached;
+    bool building;
     uint64_t hash;
     const void *key;
     size_t key_bytes;

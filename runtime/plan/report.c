@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/clock.h"
 #include "runtime/plan/report.h"
 
 #include <stdlib.h>
-#include <time.h>
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
-}
 
 /* FNV-1a over the offsets' bytes, low byte first on any machine. */
 static uint64_t hash_offsets(const size_t *offsets, size_t n)
@@ -90,10 +83,10 @@ qn_status qn_layout_run(const qn_plan_csv *csv,
                         qn_layout_report *out, qn_error *err)
 {
     *out = (qn_layout_report){ .buffers = csv->n };
-    uint64_t start = now_ns();
+    uint64_t start = qn_clock_ns();
     qn_status st = qn_layout_solve(csv->buffers, csv->n, NULL, options,
                                    offsets, &out->stats, err);
-    out->ms = (double)(now_ns() - start) / 1e6;
+    out->ms = (double)(qn_clock_ns() - start) / 1e6;
     if (st == QN_OK)
         st = qn_layout_verify(csv->buffers, csv->n, NULL, offsets,
                               out->stats.peak, err);

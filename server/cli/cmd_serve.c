@@ -10,7 +10,7 @@
  */
 #include "server/cli/commands.h"
 #include "server/cli/text.h"
-#include "server/clock.h"
+#include "runtime/base/clock.h"
 #include "server/log.h"
 #include "server/server.h"
 

@@ -4,7 +4,7 @@
 #define QN_SERVER_CLI_TEXT_H
 
 #include "runtime/base/shape.h"
-#include "server/clock.h"
+#include "runtime/base/clock.h"
 
 #include <jansson.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef QN_SERVER_CLOCK_H
-#define QN_SERVER_CLOCK_H
+#ifndef QN_BASE_CLOCK_H
+#define QN_BASE_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>
 
-/* CLOCK_MONOTONIC in nanoseconds, as qn_run's deadline and times. */
+/* CLOCK_MONOTONIC in nanoseconds: what deadlines and times are given in. */
 static inline uint64_t qn_clock_ns(void)
 {
     struct timespec t;
