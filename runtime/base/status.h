@@ -33,6 +33,7 @@
     X(DEADLINE, "the deadline passed")                                         \
     X(IO, "a file or socket failed")                                           \
     X(DEVICE, "a device failed")                                               \
+    X(DEVICE_LOST, "a device is beyond use until the process restarts")        \
     X(INTERNAL, "a fault of Quern itself")
 
 typedef enum qn_status {

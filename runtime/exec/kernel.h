@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels of the cpu device: one operation on host memory.
+ * Kernels: one operation on one device.
  *
  *   load:    pack_size / pack   constant inputs into the layout launch() wants
  *   plan:    prepare            workspace, precomputed state, for given shapes
- *   request: launch             asynchronous to the caller, on a stream worker
+ *   request: launch             cpu: computes, on a stream worker
+ *                               accelerator: enqueues on k->queue and returns
  *
- * Families lie in runtime/cpu/<family>.c and are listed in
- * runtime/cpu/registry.c.
+ * Families of the cpu lie in runtime/cpu/<family>.c and are listed in
+ * runtime/cpu/registry.c; those of an accelerator in its plug-in. On an
+ * accelerator tensors and workspace are device addresses, but for the inputs in
+ * op->value_in and kernel->host_in: these are host memory, as on the cpu.
  */
 #ifndef QN_EXEC_KERNEL_H
 #define QN_EXEC_KERNEL_H
@@ -16,6 +19,16 @@
 #include "runtime/graph/graph.h"
 
 typedef struct qn_team qn_team; /* threads that share a launch's work */
+typedef struct qn_accel qn_accel; /* an accelerator, runtime/device/accel.h */
+typedef struct qn_queue qn_queue; /* one stream of an accelerator's lane */
+
+/* How products of floats are computed where the device has a choice. */
+typedef enum qn_precision {
+    QN_PRECISION_FP32, /* exact: IEEE float, inputs as they are */
+    QN_PRECISION_TF32, /* inputs rounded to 10 bits of mantissa, float sums */
+    QN_PRECISION_FP16, /* inputs rounded to half, float sums */
+    QN_PRECISION_BF16
+} qn_precision;
 
 typedef struct qn_prepare {
     const qn_node *node;
@@ -27,10 +40,19 @@ typedef struct qn_prepare {
     const void *const *packed; /* [n_in] packed constants, NULL where none */
     int max_threads;   /* launch() sees thread numbers below this */
     qn_region *region; /* state is allocated here, and lives with the plan */
+    qn_accel *accel;   /* NULL: cpu */
+    qn_precision precision; /* what the session asked for */
     /* results */
     const void *state; /* handed to launch(); holds no pointer to tensors */
-    size_t workspace;  /* bytes, 64-byte aligned; contents undefined */
+    size_t workspace;  /* bytes; 64-byte aligned, 256 on an accelerator;
+                          contents undefined */
+    /* Bit i: output i is filled with zero bytes before the launch, by whatever
+     * the device does best; QN_CLEAR_WORKSPACE: the workspace. For kernels that
+     * accumulate. */
+    uint32_t clear;
 } qn_prepare;
+
+#define QN_CLEAR_WORKSPACE (UINT32_C(1) << 31)
 
 typedef struct qn_launch {
     const qn_node *node;
@@ -42,6 +64,12 @@ typedef struct qn_launch {
     void *workspace;
     qn_strings *strings;
     qn_team *team; /* NULL: this thread only */
+    /* accelerators */
+    qn_queue *queue;   /* where to enqueue */
+    uint32_t step;     /* number of this launch, for faults of the data */
+    /* For kernels with `finish`: 8 words of pinned host memory that launch()
+     * makes the device write (qn_cuda_read()), and finish() reads. */
+    int64_t *counts;
     qn_error *err;
 } qn_launch;
 
@@ -69,6 +97,13 @@ typedef struct qn_kernel {
                       uint32_t i, void *dst, qn_error *err);
     qn_status (*prepare)(qn_prepare *p, qn_error *err); /* NULL: none needed */
     qn_status (*launch)(const qn_launch *k);
+    /* Accelerators only. Bit i: input i is read on the host, by launch() or
+     * prepare(), as those of op->value_in always are. */
+    uint32_t host_in;
+    /* Accelerators only, for QN_OP_BOUNDED operators: called on the host when
+     * what launch() enqueued has ended; sets the actual shapes in out[]. NULL:
+     * the bound is the shape. */
+    qn_status (*finish)(const qn_launch *k);
 } qn_kernel;
 
 typedef struct qn_kernel_table {
