@@ -65,7 +65,8 @@ static void open_fixture(struct fixture *f, size_t pages, size_t max_waiters)
     qn_error err = { 0 };
     memset(f, 0, sizeof *f);
     f->page = (size_t)sysconf(_SC_PAGESIZE);
-    f->hooks = (qn_pool_source){ source_map, source_unmap, &f->source };
+    f->hooks = (qn_pool_source){ source_map, source_unmap, &f->source,
+                                 false };
     atomic_store(&f->source.limit, pages * f->page);
     qn_pool_options options = { .max_waiters = max_waiters,
                                 .source = &f->hooks };

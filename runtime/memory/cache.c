@@ -119,18 +119,20 @@ bool qn_cache_put(qn_cache *cache, qn_range range)
     return true;
 }
 
-qn_cache_list qn_cache_take(qn_cache *cache, size_t need)
+qn_cache_list qn_cache_take(qn_cache *cache, size_t need, unsigned source)
 {
-    uint32_t at = find(cache, need);
-    if (at == cache->n)
-        return NONE;
-    uint32_t id = cache->by_size[at];
     size_t slack = need / 8 > SLACK_MIN ? need / 8 : SLACK_MIN;
-    if (cache->nodes[id].range.bytes - need > slack)
-        return NONE;
-    remove_node(cache, id);
-    cache->nodes[id].older = NONE;
-    return id;
+    for (uint32_t at = find(cache, need); at < cache->n; at++) {
+        uint32_t id = cache->by_size[at];
+        if (cache->nodes[id].range.bytes - need > slack)
+            break;
+        if (cache->nodes[id].range.source != source)
+            continue;
+        remove_node(cache, id);
+        cache->nodes[id].older = NONE;
+        return id;
+    }
+    return NONE;
 }
 
 qn_cache_list qn_cache_detach(qn_cache *cache, size_t want, size_t *got)
@@ -141,7 +143,9 @@ qn_cache_list qn_cache_detach(qn_cache *cache, size_t want, size_t *got)
         uint32_t id = cache->oldest;
         size_t left = want - *got;
         size_t bytes = cache->nodes[id].range.bytes;
-        uint32_t tail = bytes > left ? new_node(cache) : NONE;
+        unsigned source = cache->nodes[id].range.source;
+        uint32_t tail = bytes > left && !(cache->whole >> source & 1)
+                            ? new_node(cache) : NONE;
         if (tail != NONE) {
             remove_size(cache, id);
             qn_range *range = &cache->nodes[id].range;
@@ -149,7 +153,7 @@ qn_cache_list qn_cache_detach(qn_cache *cache, size_t want, size_t *got)
             cache->bytes -= left;
             insert_size(cache, id);
             cache->nodes[tail].range =
-                (qn_range){ range->data + range->bytes, left };
+                (qn_range){ range->data + range->bytes, left, source };
             id = tail;
             bytes = left;
         } else {

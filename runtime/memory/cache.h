@@ -18,6 +18,7 @@ enum { QN_CACHE_RANGES = 1024 };
 typedef struct qn_range {
     unsigned char *data; /* NULL: none */
     size_t bytes;
+    unsigned source; /* which of the pool's sources it came from */
 } qn_range;
 
 struct qn_cache_node {
@@ -35,6 +36,7 @@ typedef struct qn_cache {
     uint32_t n;
     uint32_t oldest, newest, free;
     size_t bytes; /* sum of the ranges in it */
+    unsigned whole; /* bit s: ranges of source s cannot be cut */
 } qn_cache;
 
 QN_NODISCARD qn_status qn_cache_init(qn_cache *cache, qn_error *err);
@@ -44,15 +46,16 @@ void qn_cache_release(qn_cache *cache);
 bool qn_cache_put(qn_cache *cache, qn_range range);
 
 /*
- * Take out the smallest range of at least `need` bytes that wastes at most an
- * eighth of need or 64 KiB, whichever is more: a list of one, or empty.
+ * Take out the smallest range of at least `need` bytes of that source that
+ * wastes at most an eighth of need or 64 KiB, whichever is more: a list of one,
+ * or empty.
  */
-qn_cache_list qn_cache_take(qn_cache *cache, size_t need);
+qn_cache_list qn_cache_take(qn_cache *cache, size_t need, unsigned source);
 
 /*
  * Take out ranges, oldest first, until at least `want` bytes are out (or all).
- * Of the last one only the tail goes, if a node is free to describe it, so that
- * *got is then exactly `want`.
+ * Of the last one only the tail goes, if it can be cut and a node is free to
+ * describe it, so that *got is then exactly `want`.
  */
 qn_cache_list qn_cache_detach(qn_cache *cache, size_t want, size_t *got);
 

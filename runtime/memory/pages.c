@@ -45,7 +45,7 @@ static void *map_huge(void *arg, size_t bytes)
 
 const qn_pool_source *qn_pages(bool huge)
 {
-    static const qn_pool_source plain = { map, unmap, NULL };
-    static const qn_pool_source aligned = { map_huge, unmap, NULL };
+    static const qn_pool_source plain = { map, unmap, NULL, false };
+    static const qn_pool_source aligned = { map_huge, unmap, NULL, false };
     return huge ? &aligned : &plain;
 }

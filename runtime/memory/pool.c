@@ -108,6 +108,11 @@ static bool charge(qn_pool *pool, const qn_lease *lease,
     return true;
 }
 
+static bool can_cut(const qn_pool *pool, const qn_lease *lease, int part)
+{
+    return !pool->sources[lease->parts[part].source].whole;
+}
+
 /*
  * Under the lock. True: the ledger is charged and `res`, measured before, says
  * what to commit. False: it does not fit now, and nothing has changed. Where
@@ -123,23 +128,28 @@ static bool reserve(qn_pool *pool, const qn_lease *lease,
         return false;
     for (int i = 0; i < QN_LEASE_PARTS; i++) {
         taken[i] = QN_CACHE_EMPTY;
-        res->reuse[i] = (qn_range){ NULL, 0 };
+        res->reuse[i] = (qn_range){ 0 };
         res->charge[i] = res->need[i];
         if (!res->need[i])
             continue;
         parts++;
-        taken[i] = qn_cache_take(&pool->cache, res->need[i]);
+        taken[i] = qn_cache_take(&pool->cache, res->need[i],
+                                 lease->parts[i].source);
         if (taken[i] == QN_CACHE_EMPTY)
             continue;
         qn_cache_next(&pool->cache, taken[i], &res->reuse[i]);
         res->charge[i] = res->reuse[i].bytes;
+        if (!can_cut(pool, lease, i))
+            continue;
         tails += res->reuse[i].bytes - res->need[i];
     }
     /* Whole ranges at first; cut to size if only that makes room. */
     bool cut = others_wait && tails;
     bool done = !cut && charge(pool, lease, res, 0);
     if (!done && tails) {
-        memcpy(res->charge, res->need, sizeof res->charge);
+        for (int i = 0; i < QN_LEASE_PARTS; i++)
+            if (can_cut(pool, lease, i))
+                res->charge[i] = res->need[i];
         done = charge(pool, lease, res, tails);
     }
     for (int i = 0; i < QN_LEASE_PARTS; i++) {
@@ -171,7 +181,8 @@ static qn_status roll_back(qn_pool *pool, const qn_lease *lease,
     unsigned parts = 0;
     for (int i = 0; i < QN_LEASE_PARTS; i++) {
         if (data[i])
-            qn_pool_unmap(pool, data[i], res->charge[i]);
+            qn_pool_unmap(pool, lease->parts[i].source, data[i],
+                          res->charge[i]);
         total += res->charge[i];
         parts += res->charge[i] != 0;
     }
@@ -200,13 +211,13 @@ static qn_status commit(qn_pool *pool, qn_lease *lease,
         const qn_range *range = &res->reuse[i];
         data[i] = range->data;
         if (range->bytes > res->charge[i])
-            qn_pool_unmap(pool, range->data + res->charge[i],
-                  range->bytes - res->charge[i]);
+            qn_pool_unmap(pool, range->source, range->data + res->charge[i],
+                          range->bytes - res->charge[i]);
     }
     for (int i = 0; i < QN_LEASE_PARTS && st == QN_OK; i++) {
         if (data[i] || !res->charge[i])
             continue;
-        data[i] = qn_pool_map(pool, res->charge[i]);
+        data[i] = qn_pool_map(pool, lease->parts[i].source, res->charge[i]);
         if (!data[i])
             st = QN_DEVICE;
     }
@@ -357,16 +368,22 @@ qn_status qn_pool_new(qn_ledger *ledger, const qn_pool_options *options,
     pool->page = (size_t)sysconf(_SC_PAGESIZE);
     pool->max_waiters = 1024;
     pool->cache_bytes = QN_POOL_CACHE;
-    pool->source = *qn_pages(options && options->huge_pages);
+    pool->sources[0] = *qn_pages(options && options->huge_pages);
     if (options) {
+        if (options->page)
+            pool->page = options->page;
         if (options->max_waiters)
             pool->max_waiters = options->max_waiters;
         if (options->cache_bytes)
             pool->cache_bytes = qn_pool_whole_pages(pool, options->cache_bytes);
         pool->max_slots = options->max_slots;
         if (options->source)
-            pool->source = *options->source;
+            pool->sources[0] = *options->source;
+        if (options->second)
+            pool->sources[1] = *options->second;
     }
+    for (unsigned i = 0; i < QN_POOL_SOURCES; i++)
+        pool->cache.whole |= (unsigned)pool->sources[i].whole << i;
     qn_ledger_set_reclaimer(ledger, qn_pool_reclaim, pool);
     qn_ledger_set_listener(ledger, freed, pool);
     *out = pool;
@@ -480,7 +497,7 @@ static void release(qn_pool *pool, qn_lease *lease, unsigned from, unsigned to)
         qn_lease_part *part = &lease->parts[i];
         if (!part->data)
             continue;
-        qn_range range = { part->data, part->charged };
+        qn_range range = { part->data, part->charged, part->source };
         part->data = NULL;
         part->charged = 0;
         pool->state.leased -= range.bytes;
@@ -498,7 +515,7 @@ static void release(qn_pool *pool, qn_lease *lease, unsigned from, unsigned to)
     }
     pthread_mutex_unlock(&pool->lock);
     for (unsigned i = 0; i < n_left; i++) {
-        qn_pool_unmap(pool, left[i].data, left[i].bytes);
+        qn_pool_unmap(pool, left[i].source, left[i].data, left[i].bytes);
         qn_ledger_give_back(pool->ledger, QN_MEM_CACHE, left[i].bytes);
     }
     grant(pool);

@@ -27,6 +27,7 @@ typedef struct qn_pool qn_pool;
 
 typedef struct qn_lease_part {
     qn_mem cls;
+    unsigned source; /* of the pool's, by number */
     size_t bytes; /* wanted; 0: no part */
     /* results */
     void *data;   /* page-aligned; contents undefined; NULL for 0 bytes */
@@ -47,13 +48,17 @@ typedef struct qn_lease {
     bool holds_slot; /* private */
 } qn_lease;
 
-/* Where address ranges come from. Tests put a failing one here; bytes are whole
- * pages. unmap may take the tail of a range that map gave. */
+/* Where address ranges come from: the host's pages, pinned memory, a device's.
+ * Tests put a failing one here; bytes are whole pages. unmap may take the tail
+ * of a range that map gave, unless `whole` is set. */
 typedef struct qn_pool_source {
     void *(*map)(void *arg, size_t bytes); /* NULL on failure */
     void (*unmap)(void *arg, void *data, size_t bytes);
     void *arg;
+    bool whole; /* ranges go back as they came */
 } qn_pool_source;
+
+enum { QN_POOL_SOURCES = 2 };
 
 typedef struct qn_pool_options {
     size_t max_slots;    /* leases with `slot` set that are out at once; 0: any
@@ -62,7 +67,9 @@ typedef struct qn_pool_options {
                             the largest lease so far may stay in any case. */
     size_t max_waiters;  /* 0: 1024 */
     bool huge_pages;     /* madvise(MADV_HUGEPAGE) on parts of 2 MiB and more */
-    const qn_pool_source *source; /* NULL: anonymous mappings; borrowed */
+    const qn_pool_source *source; /* number 0; NULL: anonymous mappings */
+    const qn_pool_source *second; /* number 1; NULL: none */
+    size_t page;         /* what ranges are multiples of; 0: the system's */
 } qn_pool_options;
 
 /* options NULL: all defaults. Becomes the ledger's reclaimer and listener; the

@@ -2,9 +2,10 @@
 /* Where the pool's address ranges come from, and where they go. */
 #include "runtime/memory/pool_impl.h"
 
-void qn_pool_unmap(qn_pool *pool, void *data, size_t bytes)
+void qn_pool_unmap(qn_pool *pool, unsigned source, void *data, size_t bytes)
 {
-    pool->source.unmap(pool->source.arg, data, bytes);
+    const qn_pool_source *s = &pool->sources[source];
+    s->unmap(s->arg, data, bytes);
 }
 
 /* Unmap a detached list and give its nodes back. No lock held. */
@@ -15,7 +16,7 @@ void qn_pool_unmap_list(qn_pool *pool, qn_cache_list list)
         return;
     for (qn_cache_list at = list; at != QN_CACHE_EMPTY;) {
         at = qn_cache_next(&pool->cache, at, &range);
-        qn_pool_unmap(pool, range.data, range.bytes);
+        qn_pool_unmap(pool, range.source, range.data, range.bytes);
     }
     pthread_mutex_lock(&pool->lock);
     qn_cache_drop(&pool->cache, list);
@@ -57,11 +58,12 @@ size_t qn_pool_trim(qn_pool *pool, size_t keep)
 }
 
 /* The source, and once more with the cache gone: it holds mappings too. */
-void *qn_pool_map(qn_pool *pool, size_t bytes)
+void *qn_pool_map(qn_pool *pool, unsigned source, size_t bytes)
 {
-    void *p = pool->source.map(pool->source.arg, bytes);
+    const qn_pool_source *s = &pool->sources[source];
+    void *p = s->map(s->arg, bytes);
     if (!p && qn_pool_trim(pool, 0))
-        p = pool->source.map(pool->source.arg, bytes);
+        p = s->map(s->arg, bytes);
     return p;
 }
 

@@ -22,6 +22,7 @@ unsigned qn_fault_http(qn_status status)
         return 499;
     case QN_NOT_READY:
     case QN_NO_MEMORY:
+    case QN_DEVICE_LOST:
         return 503;
     case QN_DEADLINE:
         return 504;
