@@ -15,8 +15,9 @@ WARN = -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes \
 CFLAGS_ALL = -std=c11 -D_GNU_SOURCE -I. $(OPT) -g -pthread -fvisibility=hidden \
              -fno-math-errno $(WARN) $(WERROR) $(SAN) $(CFLAGS)
 LDFLAGS_ALL = -pthread $(SAN) $(LDFLAGS)
-LIBS = -lm -ljansson -lcrypto
+LIBS = -lm -ljansson -lcrypto -ldl
 
+comma := ,
 # V=1 shows whole commands
 Q := $(if $(V),,@)
 SAY = @$(if $(V),:,printf '  %-3s %s\n' '$(1)' '$(2)')
@@ -52,7 +53,9 @@ TESTDATA ?= /usr/share/libonnx-testdata/data
 
 .PHONY: all serve check unit e2e verify replay fuzz-run lint asan tsan fuzz bench format \
         image install clean help
-all: $(QUERN) ## build build/quern and the libraries
+all: $(QUERN) cuda ## build build/quern, the libraries, the CUDA plug-in
+
+include runtime/cuda/cuda.mk
 
 $(QUERN): $(BUILD)/server/main.o $(SERVER_LIB) $(LIB)
 	$(call SAY,LD,$@)
@@ -93,7 +96,6 @@ $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(SUPPORT_OBJ) $(SERVER_LIB) $(LI
 	$(Q)$(CC) $(LDFLAGS_ALL) $^ -o $@ -lcmocka -lmicrohttpd $(LIBS)
 
 # these fail the n-th allocation
-comma := ,
 $(BUILD)/tests/test_%_alloc: LDFLAGS_ALL += \
     $(foreach f,calloc realloc aligned_alloc free,-Wl$(comma)--wrap=$(f))
 # and this counts all of them
@@ -177,14 +179,16 @@ image: ## container image quern:latest with buildah, podman or docker
 	sh deploy/image.sh
 
 PREFIX ?= /usr/local
-install: $(QUERN) ## into DESTDIR/PREFIX
+install: $(QUERN) cuda ## into DESTDIR/PREFIX
 	install -D -m 755 $(QUERN) $(DESTDIR)$(PREFIX)/bin/quern
+	$(if $(HAVE_CUDA),install -D -m 755 $(CUDA_LIB) \
+	    $(DESTDIR)$(PREFIX)/lib/quern/libquern-cuda.so)
 
 clean: ## remove what was built
 	rm -rf build build-clang build-asan build-tsan build-fuzz
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' \
-	    Makefile
+	    $(MAKEFILE_LIST)
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -4,7 +4,6 @@
 #include "runtime/cpu/tables.h"
 #include "runtime/ops/op.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static const qn_kernel_table *const tables[] = {
@@ -28,16 +27,4 @@ const qn_kernel *qn_cpu_kernel_find(const qn_node *node, uint32_t n_in,
                 return k;
         }
     return NULL;
-}
-
-qn_status qn_launch_fail(const qn_launch *k, qn_status status, const char *fmt,
-                         ...)
-{
-    char text[400], node[QN_NODE_TEXT];
-    va_list args;
-
-    va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
-    return qn_fail(k->err, status, "%s: %s", qn_node_text(k->node, node), text);
 }

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collectives: NCCL, opened when a first communicator is made. */
+#include "runtime/cuda/lane.h"
+
+#include "runtime/base/checked.h"
+
+#include <nccl.h>
+
+#include <string.h>
+
+static const char libnccl[] = "libnccl.so.2";
+
+/* field, function */
+#define NCCL_LIST(X)                                                           \
+    X(error_text, ncclGetErrorString)                                          \
+    X(init_all, ncclCommInitAll)                                               \
+    X(destroy, ncclCommDestroy)                                                \
+    X(abort_comm, ncclCommAbort)                                               \
+    X(group_start, ncclGroupStart)                                             \
+    X(group_end, ncclGroupEnd)                                                 \
+    X(all_reduce, ncclAllReduce)                                               \
+    X(all_gather, ncclAllGather)                                               \
+    X(reduce_scatter, ncclReduceScatter)                                       \
+    X(broadcast, ncclBroadcast)
+
+typedef struct nccl {
+#define FIELD(field, function) __typeof__(&function) field;
+    NCCL_LIST(FIELD)
+#undef FIELD
+} nccl;
+
+static const qn_cuda_symbol symbols[] = {
+#define SYMBOL(field, function)                                                \
+    { QN_CUDA_NAME(function), offsetof(nccl, field) },
+    NCCL_LIST(SYMBOL)
+#undef SYMBOL
+};
+
+struct qn_acomm {
+    void *library;
+    nccl nc;
+    int n;
+    qn_cuda_device *devices[QN_ACCEL_MAX];
+    ncclComm_t comms[QN_ACCEL_MAX];
+};
+
+static qn_status check(const qn_acomm *c, ncclResult_t r, const char *what,
+                       qn_error *err)
+{
+    if (r == ncclSuccess)
+        return QN_OK;
+    /* a poisoned context shows up as a failure of NCCL's own: ask each card */
+    for (int i = 0; i < c->n; i++) {
+        qn_cuda_device *d = c->devices[i];
+        if (qn_cuda_enter(d, err) == QN_DEVICE_LOST)
+            return QN_DEVICE_LOST;
+        CUresult q = d->cu.stream_query(d->upload);
+        if (qn_cuda_classify(q) == QN_CUDA_POISON)
+            return qn_cuda_check(d, q, err, "%s", what);
+    }
+    return qn_fail(err, QN_DEVICE, "%s: %s", what, c->nc.error_text(r));
+}
+
+void qn_cuda_comm_free(qn_acomm *comm)
+{
+    if (!comm)
+        return;
+    for (int i = 0; i < comm->n; i++) {
+        qn_cuda_device *d = comm->devices[i];
+        if (!comm->comms[i])
+            continue;
+        /* a graceful end waits for a card that answers no more */
+        if (qn_cuda_enter_blocking(d, NULL) == QN_OK) {
+            (void)comm->nc.destroy(comm->comms[i]);
+            qn_cuda_gate_leave(d);
+        } else {
+            (void)comm->nc.abort_comm(comm->comms[i]);
+        }
+    }
+    qn_cuda_library_close(comm->library);
+    qn_free(comm);
+}
+
+static qn_status start(qn_acomm *c, qn_error *err)
+{
+    int ordinals[QN_ACCEL_MAX];
+    int behind = 0;
+    qn_status st = QN_OK;
+    for (int i = 0; i < c->n; i++)
+        ordinals[i] = c->devices[i]->base.ordinal;
+    for (; st == QN_OK && behind < c->n; behind += st == QN_OK)
+        st = qn_cuda_enter_blocking(c->devices[behind], err);
+    if (st == QN_OK)
+        st = check(c, c->nc.init_all(c->comms, c->n, ordinals),
+                   "making a communicator", err);
+    if (st != QN_OK)
+        memset(c->comms, 0, sizeof c->comms);
+    while (behind-- > 0)
+        qn_cuda_gate_leave(c->devices[behind]);
+    return st;
+}
+
+qn_status qn_cuda_comm_new(qn_accel *const *accels, int n, qn_acomm **out,
+                           qn_error *err)
+{
+    *out = NULL;
+    if (n < 1 || n > QN_ACCEL_MAX)
+        return qn_fail(err, QN_INVALID, "a communicator of %d ranks, 1 to %d",
+                       n, QN_ACCEL_MAX);
+    qn_acomm *c = qn_calloc(1, sizeof *c);
+    if (!c)
+        return qn_fail(err, QN_NO_MEMORY, "out of memory for a communicator");
+    c->n = n;
+    for (int i = 0; i < n; i++)
+        c->devices[i] = qn_cuda_of(accels[i]);
+    qn_status st = QN_OK;
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < i; k++)
+            if (c->devices[i] == c->devices[k])
+                st = qn_fail(err, QN_INVALID, "ranks %d and %d are both %s", k,
+                             i, c->devices[i]->base.label);
+    if (st == QN_OK)
+        st = qn_cuda_library_open(libnccl, &c->library, err);
+    if (st == QN_OK)
+        st = qn_cuda_library_bind(c->library, libnccl, symbols,
+                                  sizeof symbols / sizeof symbols[0], &c->nc,
+                                  err);
+    if (st == QN_OK)
+        st = start(c, err);
+    if (st == QN_OK)
+        *out = c;
+    else
+        qn_cuda_comm_free(c);
+    return st;
+}
+
+/* ---- collectives ---- */
+
+static const struct {
+    qn_dtype dtype;
+    ncclDataType_t nccl;
+} types[] = {
+    { QN_F32, ncclFloat32 }, { QN_F16, ncclFloat16 },  { QN_BF16, ncclBfloat16 },
+    { QN_F64, ncclFloat64 }, { QN_I8, ncclInt8 },      { QN_U8, ncclUint8 },
+    { QN_I32, ncclInt32 },   { QN_U32, ncclUint32 },   { QN_I64, ncclInt64 },
+    { QN_U64, ncclUint64 },
+};
+
+static ncclRedOp_t reduction_of(qn_reduction r)
+{
+    switch (r) {
+    case QN_REDUCE_PROD:
+        return ncclProd;
+    case QN_REDUCE_MIN:
+        return ncclMin;
+    case QN_REDUCE_MAX:
+        return ncclMax;
+    case QN_REDUCE_AVG:
+        return ncclAvg;
+    case QN_REDUCE_SUM:
+        break;
+    }
+    return ncclSum;
+}
+
+/* Moving takes any type, as bytes; computing those that NCCL has. */
+static qn_status type_of(const qn_collective_call *call, ncclDataType_t *type,
+                         size_t *count, qn_error *err)
+{
+    bool moves = call->kind == QN_ALL_GATHER || call->kind == QN_BROADCAST;
+    *count = call->count;
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (types[i].dtype == call->dtype) {
+            *type = types[i].nccl;
+            return QN_OK;
+        }
+    *type = ncclUint8;
+    size_t size = qn_dtype_size(call->dtype);
+    if (!moves || !size || call->dtype == QN_STRING)
+        return qn_fail(err, QN_UNSUPPORTED, "no collective for %s",
+                       qn_dtype_name(call->dtype));
+    return qn_mul_size(call->count, size, count)
+               ? QN_OK
+               : qn_fail(err, QN_TOO_LARGE, "a collective of %zu elements",
+                         call->count);
+}
+
+static ncclResult_t one(const qn_acomm *c, int rank,
+                        const qn_collective_call *call, ncclDataType_t type,
+                        size_t count)
+{
+    const qn_collective_part *p = &call->parts[rank];
+    qn_queue *q = &p->lane->queues[QN_ACCEL_STREAM_COMM];
+    cudaStream_t stream = (cudaStream_t)q->stream;
+    ncclRedOp_t op = reduction_of(call->reduction);
+    ncclComm_t comm = c->comms[rank];
+    ncclResult_t r = ncclInvalidArgument;
+    switch (call->kind) {
+    case QN_ALL_REDUCE:
+        r = c->nc.all_reduce(p->send, p->recv, count, type, op, comm, stream);
+        break;
+    case QN_ALL_GATHER:
+        r = c->nc.all_gather(p->send, p->recv, count, type, comm, stream);
+        break;
+    case QN_REDUCE_SCATTER:
+        r = c->nc.reduce_scatter(p->send, p->recv, count, type, op, comm,
+                                 stream);
+        break;
+    case QN_BROADCAST:
+        r = c->nc.broadcast(p->send, p->recv, count, type, call->root, comm,
+                            stream);
+        break;
+    }
+    if (r == ncclSuccess)
+        qn_cuda_count(q);
+    return r;
+}
+
+qn_status qn_cuda_collective(qn_acomm *comm, const qn_collective_call *call,
+                             qn_error *err)
+{
+    ncclDataType_t type;
+    size_t count;
+    qn_status st = type_of(call, &type, &count, err);
+    if (st == QN_OK && call->kind == QN_BROADCAST &&
+        (call->root < 0 || call->root >= comm->n))
+        st = qn_fail(err, QN_INVALID, "broadcast from rank %d of %d",
+                     call->root, comm->n);
+    for (int i = 0; st == QN_OK && i < comm->n; i++) {
+        if (call->parts[i].lane->device != comm->devices[i])
+            st = qn_fail(err, QN_INTERNAL, "rank %d is not on %s", i,
+                         comm->devices[i]->base.label);
+        else
+            st = qn_cuda_enter(comm->devices[i], err);
+    }
+    if (st != QN_OK || !count)
+        return st;
+    ncclResult_t r = comm->nc.group_start();
+    if (r != ncclSuccess)
+        return check(comm, r, "beginning a collective", err);
+    for (int i = 0; r == ncclSuccess && i < comm->n; i++)
+        r = one(comm, i, call, type, count);
+    /* the group ends in any case, or the next one would be inside it */
+    ncclResult_t ended = comm->nc.group_end();
+    return check(comm, r == ncclSuccess ? ended : r, "a collective", err);
+}

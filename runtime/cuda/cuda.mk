@@ -1,0 +1,82 @@
+# The CUDA plug-in, build/libquern-cuda.so: where nvcc is.
+#
+#   make cuda                    for one card, and PTX for newer ones
+#   make CUDA_ARCHS="80 90" cuda
+#   make CUDA_ARCHS=all cuda     what is released: sm_75 to sm_120, and PTX
+#
+# Nothing of CUDA is linked: driver and libraries are opened by name at run time.
+
+NVCC ?= $(firstword $(shell command -v nvcc 2>/dev/null) \
+          $(wildcard /usr/local/cuda/bin/nvcc))
+CUDA_HOME ?= $(if $(NVCC),$(patsubst %/bin/nvcc,%,$(NVCC)))
+HAVE_CUDA := $(if $(NVCC),$(wildcard $(CUDA_HOME)/include/cuda.h))
+CUDA_ARCHS ?= 90
+
+CUDA_ALL_ARCHS = 75 80 86 89 90 100 110 120
+cuda_archs = $(if $(filter all,$(CUDA_ARCHS)),$(CUDA_ALL_ARCHS),$(CUDA_ARCHS))
+# machine code for each, PTX of the newest
+CUDA_GENCODE = $(foreach a,$(cuda_archs),-gencode arch=compute_$(a),code=sm_$(a)) \
+    -gencode arch=compute_$(lastword $(cuda_archs)),code=compute_$(lastword $(cuda_archs)) \
+    $(if $(filter all,$(CUDA_ARCHS)),-compress-mode=size)
+NVCCFLAGS = -std=c++17 -O3 -I. -Werror all-warnings -Wno-deprecated-gpu-targets \
+    $(CUDA_GENCODE)
+
+CUDA_LIB := $(BUILD)/libquern-cuda.so
+CUDA_SRC := $(sort $(shell find runtime/cuda -name '*.c'))
+CUDA_KERNELS := $(sort $(wildcard runtime/cuda/kernels/*.cu))
+CUDA_FATBIN := $(CUDA_KERNELS:runtime/cuda/kernels/%.cu=$(BUILD)/cuda/%.fatbin)
+# what the plug-in has copies of; the linker takes the members that it needs
+CUDA_BASE_SRC := $(sort $(wildcard runtime/base/*.c runtime/ops/*.c)) \
+    runtime/graph/attr.c runtime/exec/fail.c
+CUDA_OBJ := $(CUDA_SRC:%.c=$(BUILD)/pic/%.o)
+CUDA_BASE := $(BUILD)/pic/libbase.a
+
+CUDA_TEXT := quern $(shell sed -n 's/.*QUERN_VERSION "\(.*\)"/\1/p' \
+    server/cli/commands.h), cuda $(if $(HAVE_CUDA),$(shell awk \
+    '$$2 == "CUDA_VERSION" { print int($$3 / 1000) "." $$3 % 1000 / 10; exit }' \
+    $(HAVE_CUDA)))
+# whole paths in quotes: -D and the shell see one word
+CUDA_DEFS = -DQN_CUDA_IMAGE_DIR='"$(BUILD)/cuda"' \
+    -DQN_CUDA_BUILD_TEXT='"$(CUDA_TEXT)"' \
+    -DQN_CUDA_ARCH_TEXT='"$(strip $(foreach a,$(cuda_archs),sm_$(a)))"'
+
+.PHONY: cuda
+ifneq ($(HAVE_CUDA),)
+cuda: $(CUDA_LIB) ## the CUDA plug-in (CUDA_ARCHS="75 90", or all)
+else
+cuda:
+	@echo "no CUDA plug-in: nvcc is not here (CUDA_HOME says where it is)"
+endif
+
+# once more when the list of architectures is another
+$(BUILD)/cuda/archs: FORCE
+	@mkdir -p $(@D)
+	@echo '$(CUDA_ARCHS)' | cmp -s - $@ || echo '$(CUDA_ARCHS)' >$@
+.PHONY: FORCE
+FORCE:
+
+$(BUILD)/cuda/%.fatbin: runtime/cuda/kernels/%.cu $(BUILD)/cuda/archs
+	@mkdir -p $(@D)
+	$(call SAY,NVC,$<)
+	$(Q)$(NVCC) $(NVCCFLAGS) -MMD -MF $(@:.fatbin=.d) -MT $@ -fatbin $< -o $@
+
+$(BUILD)/pic/runtime/cuda/images.o: $(CUDA_FATBIN) $(BUILD)/cuda/archs
+$(BUILD)/pic/runtime/cuda/plugin.o $(BUILD)/pic/runtime/cuda/module.o: \
+    $(BUILD)/cuda/archs
+
+$(BUILD)/pic/%.o: %.c
+	@mkdir -p $(@D)
+	$(call SAY,PIC,$<)
+	$(Q)$(CC) $(CFLAGS_ALL) -fPIC -isystem $(CUDA_HOME)/include $(CUDA_DEFS) \
+	    -MMD -MP -c $< -o $@
+
+$(CUDA_BASE): $(CUDA_BASE_SRC:%.c=$(BUILD)/pic/%.o)
+	@rm -f $@
+	$(Q)ar rcs $@ $^
+
+# One symbol goes out, and none but the C library's (and a sanitizer's) comes in.
+$(CUDA_LIB): $(CUDA_OBJ) $(CUDA_BASE) runtime/cuda/exports.map
+	$(call SAY,LD,$@)
+	$(Q)$(CC) -shared $(LDFLAGS_ALL) -Wl,--version-script=runtime/cuda/exports.map \
+	    $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,--gc-sections -Wl,--exclude-libs,ALL \
+	    $(CUDA_OBJ) $(CUDA_BASE) -o $@ -ldl -lm
