@@ -8,8 +8,6 @@
 #include "runtime/cuda/blas.h"
 #include "runtime/cuda/libs.h"
 
-#include "runtime/base/alloc.h"
-
 #include <cublasLt.h>
 
 #include <stdio.h>

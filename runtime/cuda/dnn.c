@@ -2,8 +2,6 @@
 /* cuDNN: the library, its handles, the table of plans, execution. */
 #include "runtime/cuda/dnn_internal.h"
 
-#include "runtime/base/alloc.h"
-
 #include <stdio.h>
 #include <string.h>
 

@@ -6,10 +6,12 @@
 #include "runtime/exec/kernel.h"
 
 /* Rows; the first that fits wins, so order matters. */
-#define QN_CUDA_FAMILIES(X) X(matmul)
+#define QN_CUDA_FAMILIES(X)                                                   \
+    X(matmul)
 
 /* Families that have device code: kernels/<family>.cu. */
-#define QN_CUDA_IMAGES(X) X(matmul)
+#define QN_CUDA_IMAGES(X)                                                     \
+    X(matmul)
 
 #define QN_CUDA_FAMILY_DECL(family)                                            \
     extern const qn_kernel_table qn_cuda_##family;
