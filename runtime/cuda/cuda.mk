@@ -80,3 +80,24 @@ $(CUDA_LIB): $(CUDA_OBJ) $(CUDA_BASE) runtime/cuda/exports.map
 	$(Q)$(CC) -shared $(LDFLAGS_ALL) -Wl,--version-script=runtime/cuda/exports.map \
 	    $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,--gc-sections -Wl,--exclude-libs,ALL \
 	    $(CUDA_OBJ) $(CUDA_BASE) -o $@ -ldl -lm
+
+# ---- tests: programs that open the plug-in as the server does
+
+CUDA_UNIT_SRC := $(sort $(wildcard tests/cuda/test_*.c))
+CUDA_UNIT_BIN := $(CUDA_UNIT_SRC:%.c=$(BUILD)/%)
+CUDA_SUPPORT_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/cuda/support/*.c)))
+# where the stand-ins of libcuda.so.1 and its company lie; empty on a real card
+CUDA_EMU_DIR ?= $(BUILD)/cuda-emu
+
+$(BUILD)/tests/cuda/test_%: $(BUILD)/tests/cuda/test_%.o $(CUDA_SUPPORT_OBJ) \
+        $(SUPPORT_OBJ) $(SERVER_LIB) $(LIB)
+	$(call SAY,LD,$@)
+	$(Q)$(CC) $(LDFLAGS_ALL) $^ -o $@ -lcmocka -lmicrohttpd $(LIBS)
+
+# 77: there was nothing to test on
+.PHONY: cuda-unit
+cuda-unit: cuda $(CUDA_UNIT_BIN) ## tests of the CUDA plug-in, on its emulation
+	@set -e; for t in $(CUDA_UNIT_BIN); do echo "== $$t"; r=0; \
+	    LD_LIBRARY_PATH=$(abspath $(CUDA_EMU_DIR))$${LD_LIBRARY_PATH:+:$$LD_LIBRARY_PATH} \
+	    QUERN_PLUGIN_DIR=$(abspath $(BUILD)) $$t || r=$$?; \
+	    [ $$r = 0 ] || [ $$r = 77 ] || exit $$r; done
