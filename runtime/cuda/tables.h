@@ -7,11 +7,21 @@
 
 /* Rows; the first that fits wins, so order matters. */
 #define QN_CUDA_FAMILIES(X)                                                   \
-    X(matmul)
+    X(matmul)                                                                 \
+    X(move)                                                                   \
+    X(concat)                                                                 \
+    X(pad)                                                                    \
+    X(gather)                                                                 \
+    X(scatter)
 
 /* Families that have device code: kernels/<family>.cu. */
 #define QN_CUDA_IMAGES(X)                                                     \
-    X(matmul)
+    X(matmul)                                                                 \
+    X(strided)                                                                \
+    X(concat)                                                                 \
+    X(pad)                                                                    \
+    X(gather)                                                                 \
+    X(scatter)
 
 #define QN_CUDA_FAMILY_DECL(family)                                            \
     extern const qn_kernel_table qn_cuda_##family;
