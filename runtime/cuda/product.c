@@ -363,7 +363,7 @@ static qn_status launch_calls(const qn_launch *k, const qn_cuda_product *p,
                               at(add, io * p->out_matrix, p->size_out),
                               (char *)out +
                                   (size_t)(io * p->out_matrix) * p->size_out,
-                              bias, (char *)workspace + p->lib_workspace);
+                              bias, workspace);
     }
     return st;
 }
@@ -410,7 +410,9 @@ qn_status qn_cuda_product_launch(const qn_launch *k, const qn_cuda_product *p,
         st = qn_cuda_launch(k, p->spread_fn, &p->spread_grid, &args);
     }
     if (st == QN_OK)
-        st = launch_calls(k, p, a, b, add, p->c_bias ? c : NULL, out, workspace);
+        st = launch_calls(k, p, a, b, add, p->c_bias ? c : NULL, out,
+                          p->lib_workspace
+                              ? (char *)workspace + p->lib_workspace : workspace);
     if (st == QN_OK && p->finish) {
         struct qn_matmul_finish_args args = p->finish_args;
         args.out = out;

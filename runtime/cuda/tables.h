@@ -8,6 +8,7 @@
 /* Rows; the first that fits wins, so order matters. */
 #define QN_CUDA_FAMILIES(X)                                                   \
     X(matmul)                                                                 \
+    X(conv)                                                                   \
     X(move)                                                                   \
     X(concat)                                                                 \
     X(pad)                                                                    \
@@ -17,6 +18,7 @@
 /* Families that have device code: kernels/<family>.cu. */
 #define QN_CUDA_IMAGES(X)                                                     \
     X(matmul)                                                                 \
+    X(conv)                                                                   \
     X(strided)                                                                \
     X(concat)                                                                 \
     X(pad)                                                                    \
