@@ -18,9 +18,11 @@ static const qn_cuda_symbol symbols[] = {
 qn_status qn_cuda_dnn_fail(const qn_cuda_dnn *dnn, cudnnStatus_t st,
                            const char *what, qn_error *err)
 {
-    return qn_fail(err, st == CUDNN_STATUS_ALLOC_FAILED ? QN_NO_MEMORY
-                                                         : QN_DEVICE,
-                   "%s: %s", what, dnn->text(st));
+    const bool memory =
+        st == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
+        st == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
+    return qn_fail(err, memory ? QN_NO_MEMORY : QN_DEVICE, "%s: %s", what,
+                   dnn->text(st));
 }
 
 /* ---- open and close ---- */

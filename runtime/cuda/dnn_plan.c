@@ -368,7 +368,7 @@ qn_status qn_cuda_dnn_build(qn_cuda_dnn *dnn, qn_cuda_dnn_plan *p, size_t limit,
         search(dnn, g, CUDNN_HEUR_MODE_A, limit, p);
         if (!p->plan)
             search(dnn, g, CUDNN_HEUR_MODE_FALLBACK, limit, p);
-    } else if (b.st == CUDNN_STATUS_ALLOC_FAILED) {
+    } else if (b.st == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED) {
         st = qn_cuda_dnn_fail(dnn, b.st, "describing a convolution to cuDNN",
                               err);
     }
