@@ -49,5 +49,9 @@ qn_status qn_binary_fault(const qn_launch *k, int64_t at);
 
 /* Pow (binary_pow.c): base and exponent may differ in type. */
 QN_NODISCARD qn_status qn_binary_pow(const qn_launch *k);
+/* y[i] = a[i * step_a] ^ b[i * step_b]; steps are 0 or 1. y is an operand of its
+ * own length, or apart. */
+void qn_binary_pow_f32(const float *a, int64_t step_a, const float *b,
+                       int64_t step_b, float *y, int64_t n);
 
 #endif

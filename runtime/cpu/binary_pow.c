@@ -103,8 +103,18 @@ static void row_int(void *arg, const int64_t *from, int64_t at, int64_t n)
         return true;                                                           \
     }
 
+#define POWER(T, pow_fn)                                                       \
+    static void power_##T(const T *a, int64_t step_a, const T *b,              \
+                          int64_t step_b, T *y, int64_t n)                     \
+    {                                                                          \
+        if (step_a && !step_b && short_##T(a, b[0], y, n))                     \
+            return;                                                            \
+        for (int64_t i = 0; i < n; i++)                                        \
+            y[i] = pow_fn(a[i * step_a], b[i * step_b]);                       \
+    }
+
 /* `wide` is the type of both scratch arrays. */
-#define ROW(T, wide, pow_fn)                                                   \
+#define ROW(T, wide)                                                           \
     static void row_##T(void *arg, const int64_t *from, int64_t at, int64_t n) \
     {                                                                          \
         job *j = arg;                                                          \
@@ -119,9 +129,7 @@ static void row_int(void *arg, const int64_t *from, int64_t at, int64_t n)
                        j->step_a ? m : 1, NULL);                               \
             qn_convert(j->exponent, j->b + (size_t)ib * size_b, wide, b,       \
                        j->step_b ? m : 1, NULL);                               \
-            if (!(j->step_a && !j->step_b && short_##T(a, b[0], y, m)))        \
-                for (int64_t e = 0; e < m; e++)                                \
-                    y[e] = pow_fn(a[e * j->step_a], b[e * j->step_b]);         \
+            power_##T(a, j->step_a, b, j->step_b, y, m);                       \
             qn_convert(wide, y, j->base, j->y + (size_t)(at + i) * size_a, m,  \
                        NULL);                                                  \
         }                                                                      \
@@ -129,8 +137,16 @@ static void row_int(void *arg, const int64_t *from, int64_t at, int64_t n)
 
 SHORT_FORM(float, sqrtf)
 SHORT_FORM(double, sqrt)
-ROW(float, QN_F32, powf)
-ROW(double, QN_F64, pow)
+POWER(float, powf)
+POWER(double, pow)
+ROW(float, QN_F32)
+ROW(double, QN_F64)
+
+void qn_binary_pow_f32(const float *a, int64_t step_a, const float *b,
+                       int64_t step_b, float *y, int64_t n)
+{
+    power_float(a, step_a, b, step_b, y, n);
+}
 
 static void piece(void *arg, int64_t begin, int64_t end, int thread)
 {

@@ -31,7 +31,8 @@
     X(argmax) \
     X(select) \
     X(nms) \
-    X(order)
+    X(order) \
+    X(chain)
 
 #define QN_CPU_FAMILY_DECL(family)                                             \
     extern const qn_kernel_table qn_cpu_##family;

@@ -27,7 +27,8 @@
     X(reduce) \
     X(select) \
     X(control) \
-    X(order)
+    X(order) \
+    X(chain)
 
 #define QN_OP_FAMILY_DECL(family) extern const qn_op_table qn_ops_##family;
 QN_OP_FAMILIES(QN_OP_FAMILY_DECL)
