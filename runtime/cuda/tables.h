@@ -13,7 +13,9 @@
     X(concat)                                                                 \
     X(pad)                                                                    \
     X(gather)                                                                 \
-    X(scatter)
+    X(scatter)                                                                \
+    X(unary)                                                                  \
+    X(binary)
 
 /* Families that have device code: kernels/<family>.cu. */
 #define QN_CUDA_IMAGES(X)                                                     \
@@ -23,7 +25,9 @@
     X(concat)                                                                 \
     X(pad)                                                                    \
     X(gather)                                                                 \
-    X(scatter)
+    X(scatter)                                                                \
+    X(unary)                                                                  \
+    X(binary)
 
 #define QN_CUDA_FAMILY_DECL(family)                                            \
     extern const qn_kernel_table qn_cuda_##family;
