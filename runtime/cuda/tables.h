@@ -9,6 +9,7 @@
 #define QN_CUDA_FAMILIES(X)                                                   \
     X(matmul)                                                                 \
     X(conv)                                                                   \
+    X(rnn)                                                                    \
     X(move)                                                                   \
     X(concat)                                                                 \
     X(pad)                                                                    \
@@ -21,6 +22,7 @@
 #define QN_CUDA_IMAGES(X)                                                     \
     X(matmul)                                                                 \
     X(conv)                                                                   \
+    X(rnn)                                                                    \
     X(strided)                                                                \
     X(concat)                                                                 \
     X(pad)                                                                    \
