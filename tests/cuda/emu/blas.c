@@ -12,12 +12,21 @@
 struct cublasLtContext {
     _Atomic uint64_t magic;
     CUcontext context;
+    CUdeviceptr memory; /* as the real one takes some */
 };
+enum { HANDLE_BYTES = 64 << 10 };
 #define HANDLE 0x71626c68616e646cull
 
 bool qn_blas_handle_ok(cublasLtHandle_t h)
 {
     return h && atomic_load(&h->magic) == HANDLE;
+}
+
+void qn_blas_handle_current(cublasLtHandle_t h, const char *api)
+{
+    CUcontext context = NULL;
+    if (cuCtxGetCurrent(&context) != CUDA_SUCCESS || context != h->context)
+        qn_emu_report("%s: the current context is not that of the handle", api);
 }
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *out)
@@ -38,6 +47,10 @@ cublasStatus_t cublasLtCreate(cublasLtHandle_t *out)
     cublasLtHandle_t h = calloc(1, sizeof *h);
     if (!h)
         return CUBLAS_STATUS_ALLOC_FAILED;
+    if (cuMemAlloc(&h->memory, HANDLE_BYTES) != CUDA_SUCCESS) {
+        free(h);
+        return CUBLAS_STATUS_ALLOC_FAILED;
+    }
     h->context = context;
     atomic_init(&h->magic, HANDLE);
     *out = h;
@@ -49,6 +62,8 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t h)
     (void)qn_emu_fail("cublasLtDestroy");
     if (!qn_blas_handle_ok(h))
         return CUBLAS_STATUS_NOT_INITIALIZED;
+    qn_blas_handle_current(h, "cublasLtDestroy");
+    (void)cuMemFree(h->memory);
     atomic_store(&h->magic, 0);
     free(h);
     return CUBLAS_STATUS_SUCCESS;

@@ -85,6 +85,9 @@ const struct qn_blas_pref *qn_blas_pref_of(cublasLtMatmulPreference_t p);
 /** A handle that cublasLtCreate gave and that is not destroyed yet. */
 bool qn_blas_handle_ok(cublasLtHandle_t h);
 
+/** Reports a handle whose context is not the calling thread's. */
+void qn_blas_handle_current(cublasLtHandle_t h, const char *api);
+
 /** Bytes of an element; 0 for a type that this stand-in does not have. */
 size_t qn_blas_size(uint32_t type);
 

@@ -327,6 +327,7 @@ cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
         return (cublasStatus_t)fail;
     if (!qn_blas_handle_ok(handle))
         return CUBLAS_STATUS_NOT_INITIALIZED;
+    qn_blas_handle_current(handle, "cublasLtMatmul");
     struct call x = { .a = a, .b = b, .c = c, .d = d };
     cublasStatus_t st = qn_blas_product_of(desc, la, lb, lc, ld, &x.p);
     if (st != CUBLAS_STATUS_SUCCESS)

@@ -87,6 +87,10 @@ struct qn_comm_part {
     uint64_t call; /* number of the call, from 1; 0 in a captured graph */
 };
 
+/* nccl.h declares these two without a prototype. */
+ncclResult_t ncclGroupStart(void);
+ncclResult_t ncclGroupEnd(void);
+
 /** On the stream: arg is a struct qn_comm_part. */
 void qn_comm_run(void *arg);
 

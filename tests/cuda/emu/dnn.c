@@ -14,8 +14,10 @@ struct cudnnContext {
     _Atomic uint64_t magic;
     atomic_bool busy;
     CUcontext context;
+    CUdeviceptr memory; /* as the real one takes some */
     CUstream stream;
 };
+enum { HANDLE_BYTES = 64 << 10 };
 
 static _Thread_local char last_error[512];
 
@@ -48,6 +50,13 @@ void qn_dnn_handle_leave(cudnnHandle_t h)
     atomic_store(&h->busy, false);
 }
 
+void qn_dnn_handle_current(cudnnHandle_t h, const char *api)
+{
+    CUcontext context = NULL;
+    if (cuCtxGetCurrent(&context) != CUDA_SUCCESS || context != h->context)
+        qn_emu_report("%s: the current context is not that of the handle", api);
+}
+
 CUstream qn_dnn_handle_stream(cudnnHandle_t h)
 {
     return h->stream;
@@ -75,6 +84,11 @@ cudnnStatus_t cudnnCreate(cudnnHandle_t *out)
     if (!h)
         return qn_dnn_fail(CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED,
                            "cudnnCreate: no memory");
+    if (cuMemAlloc(&h->memory, HANDLE_BYTES) != CUDA_SUCCESS) {
+        free(h);
+        return qn_dnn_fail(CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED,
+                           "cudnnCreate: no device memory");
+    }
     h->context = context;
     atomic_init(&h->magic, HANDLE);
     *out = h;
@@ -88,6 +102,8 @@ cudnnStatus_t cudnnDestroy(cudnnHandle_t h)
         return qn_dnn_fail(CUDNN_STATUS_BAD_PARAM, "cudnnDestroy: no handle");
     if (!qn_dnn_handle_enter(h, "cudnnDestroy"))
         return CUDNN_STATUS_BAD_PARAM;
+    qn_dnn_handle_current(h, "cudnnDestroy");
+    (void)cuMemFree(h->memory);
     atomic_store(&h->magic, 0);
     free(h);
     return CUDNN_STATUS_SUCCESS;
@@ -176,6 +192,7 @@ static const struct {
     NAME(CUDNN_STATUS_NOT_SUPPORTED_PADDING),
     NAME(CUDNN_STATUS_INTERNAL_ERROR),
     NAME(CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED),
+    NAME(CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED),
     NAME(CUDNN_STATUS_EXECUTION_FAILED),
 };
 

@@ -180,6 +180,8 @@ bool qn_dnn_handle_ok(cudnnHandle_t h);
 /** For one call at a time; false, and a report, where two threads use it. */
 bool qn_dnn_handle_enter(cudnnHandle_t h, const char *api);
 void qn_dnn_handle_leave(cudnnHandle_t h);
+/** Reports a handle whose context is not the calling thread's. */
+void qn_dnn_handle_current(cudnnHandle_t h, const char *api);
 CUstream qn_dnn_handle_stream(cudnnHandle_t h);
 
 /** Sets the calling thread's last error text; returns status. */

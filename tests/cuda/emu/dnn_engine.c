@@ -205,10 +205,19 @@ cudnnStatus_t qn_dnn_finalize_plan(struct qn_dnn_desc *d)
     const struct qn_dnn_graph *g = graph_of_config(
         qn_dnn_ref(d, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, 0), &engine);
     cudnnStatus_t st = qn_dnn_engine_takes(g, engine);
-    return st == CUDNN_STATUS_SUCCESS
-               ? st
-               : qn_dnn_fail(st, "plan: engine %d does not take the graph",
-                             engine);
+    if (st != CUDNN_STATUS_SUCCESS)
+        return qn_dnn_fail(st, "plan: engine %d does not take the graph",
+                           engine);
+    qn_dnn_handle_current(
+        qn_dnn_pointer(d, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, 0),
+        "cudnnBackendFinalize of a plan");
+    /* Code is loaded here: it needs memory, and no capture may be going on. */
+    CUdeviceptr code;
+    if (cuMemAlloc(&code, 256) != CUDA_SUCCESS ||
+        cuMemFree(code) != CUDA_SUCCESS)
+        return qn_dnn_fail(CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED,
+                           "plan: loading code");
+    return CUDNN_STATUS_SUCCESS;
 }
 
 /* Fill descriptors that the client created and did not touch. */

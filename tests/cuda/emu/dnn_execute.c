@@ -161,6 +161,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t h, cudnnBackendDescriptor_t p,
                            "execute: plan or pack is not finalized");
     if (!qn_dnn_handle_enter(h, "cudnnBackendExecute"))
         return CUDNN_STATUS_BAD_PARAM;
+    qn_dnn_handle_current(h, "cudnnBackendExecute");
     struct call c;
     memset(&c, 0, sizeof c);
     cudnnStatus_t st = prepare(plan, pack, &c);
