@@ -113,7 +113,8 @@ static qn_status open_devices(qn_accels *a, const int *ordinals, uint32_t n,
 static qn_status check(const int *ordinals, uint32_t n, qn_error *err)
 {
     if (n > QN_ACCEL_MAX || (n && !ordinals))
-        return qn_fail(err, QN_INVALID, "%u CUDA devices, at most %d", n,
+        return qn_fail(err, QN_INVALID,
+                       "%u CUDA devices by number, at most %d", n,
                        QN_ACCEL_MAX);
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t k = 0; k < i; k++)
