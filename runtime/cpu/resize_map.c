@@ -16,18 +16,6 @@
 
 #include <math.h>
 
-static int64_t count_taps(const qn_resize *r, const qn_resize_axis *a)
-{
-    float reach = r->mode == QN_RESIZE_CUBIC ? 2.0f : 1.0f;
-    if (r->mode == QN_RESIZE_NEAREST || a->out == 0)
-        return 1;
-    if (r->antialias && a->scale < 1.0f)
-        reach /= a->scale;
-    if (!(reach < 0x1p40f))
-        return INT64_MAX; /* refused by plan_axis */
-    return 2 - 2 * ((int64_t)floorf(-reach) + 1);
-}
-
 static bool plan_axis(axis_map *m, size_t *bytes)
 {
     size_t entries, need;
@@ -62,7 +50,7 @@ qn_status resize_plan_init(const qn_node *node, uint32_t n_in,
         out->logical[at] = a;
         out->memory[d] = at;
         *m = (axis_map){ .in = a->in, .out = a->out, .same = a->same,
-                         .taps = count_taps(&out->args, a) };
+                         .taps = qn_resize_taps(&out->args, a) };
         if (!plan_axis(m, &out->map_bytes))
             return qn_fail(err, QN_TOO_LARGE, "axis %d: tables for %lld elements "
                            "of %lld taps", d, (long long)m->out,

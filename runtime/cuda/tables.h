@@ -16,7 +16,10 @@
     X(gather)                                                                 \
     X(scatter)                                                                \
     X(unary)                                                                  \
-    X(binary)
+    X(binary)                                                                 \
+    X(shape)                                                                  \
+    X(nonzero)                                                                \
+    X(resize)
 
 /* Families that have device code: kernels/<family>.cu. */
 #define QN_CUDA_IMAGES(X)                                                     \
@@ -29,7 +32,10 @@
     X(gather)                                                                 \
     X(scatter)                                                                \
     X(unary)                                                                  \
-    X(binary)
+    X(binary)                                                                 \
+    X(shape)                                                                  \
+    X(nonzero)                                                                \
+    X(resize)
 
 #define QN_CUDA_FAMILY_DECL(family)                                            \
     extern const qn_kernel_table qn_cuda_##family;

@@ -318,6 +318,18 @@ static qn_status infer_resize(const qn_infer *in, qn_error *err)
     return qn_check_output(in, 0, err);
 }
 
+int64_t qn_resize_taps(const qn_resize *r, const qn_resize_axis *a)
+{
+    float reach = r->mode == QN_RESIZE_CUBIC ? 2.0f : 1.0f;
+    if (r->mode == QN_RESIZE_NEAREST || a->out == 0)
+        return 1;
+    if (r->antialias && a->scale < 1.0f)
+        reach /= a->scale;
+    if (!(reach < 0x1p40f))
+        return INT64_MAX; /* refused by who makes tables */
+    return 2 - 2 * ((int64_t)floorf(-reach) + 1);
+}
+
 static qn_status check_resize(const qn_node *node, qn_error *err)
 {
     qn_resize r;

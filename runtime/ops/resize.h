@@ -58,4 +58,8 @@ typedef struct qn_resize {
 QN_NODISCARD qn_status qn_resize_resolve(const qn_infer *in, qn_resize *out,
                                          qn_error *err);
 
+/* How many input elements an element along this axis is made of, at most;
+ * INT64_MAX where that is beyond any table. */
+int64_t qn_resize_taps(const qn_resize *r, const qn_resize_axis *a);
+
 #endif
