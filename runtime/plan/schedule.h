@@ -32,7 +32,9 @@
  * jumps over a block, the steps of that block count as ended.
  *
  * Waits are the fewest for the queues that were chosen: those cross-queue edges
- * of the transitive reduction of data edges and queue order. Rejected: a wait for
+ * of the transitive reduction of data edges and queue order. Behind branches they
+ * are the fewest by the meet: what one path knows by one queue, and the other by
+ * another, counts as not known, about one wait in a thousand there. Rejected: a wait for
  * each data edge (about twice as many on nets with branches), and reachability
  * by n^2 bits (50 MB for 20,000 steps).
  */

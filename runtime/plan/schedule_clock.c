@@ -340,6 +340,15 @@ static uint32_t find_need(struct tracker *t, uint32_t i, const uint32_t *row)
 
 /* ---- the walk ---- */
 
+/* What the issuing thread knows is known to all that is given to a queue from
+ * here on. Said before paths meet: one may know by the thread what the other
+ * knows by the queue. */
+static void tell_queues(struct tracker *t)
+{
+    for (uint32_t q = 1; t->s->host_issues && q < t->n_queues; q++)
+        join(t->state + (size_t)q * t->n_chains, t->state, t->n_chains);
+}
+
 /* Carry the state along a jump over (from, to). */
 static qn_status take_jump(struct tracker *t, struct jump j, qn_error *err)
 {
@@ -347,6 +356,7 @@ static qn_status take_jump(struct tracker *t, struct jump j, qn_error *err)
     uint32_t *edge = qn_calloc(size, sizeof *edge);
     if (!edge)
         return no_memory(t, err);
+    tell_queues(t);
     memcpy(edge, t->state, size * sizeof *edge);
     memcpy(t->ahead, t->count, t->n_chains * sizeof *t->ahead);
     for (uint32_t i = j.from + 1; i < j.to; i++)
@@ -368,6 +378,7 @@ static void arrive(struct tracker *t, uint32_t at)
     size_t size = (size_t)t->n_queues * t->n_chains;
     if (!t->saved[at])
         return;
+    tell_queues(t);
     meet(t->state, t->saved[at], size);
     memcpy(t->saved[at], t->state, size * sizeof *t->state);
 }

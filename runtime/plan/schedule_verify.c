@@ -151,10 +151,20 @@ static qn_status take_wait(const struct verifier *v, uint32_t r, uint32_t i,
     return QN_OK;
 }
 
+/* All that any queue is given from here on comes behind what the host did. */
+static void host_is_before_all(const struct verifier *v)
+{
+    for (uint32_t q = 1; v->s->host_issues && q < v->s->n_queues; q++)
+        for (size_t k = 0; k < v->words; k++)
+            set_of(v, q)[k] |= set_of(v, 0)[k];
+}
+
 static qn_status arrive(struct verifier *v, uint32_t at, qn_error *err)
 {
     const qn_schedule *s = v->s;
     const word *from = v->pending[at];
+    if (from && v->live)
+        host_is_before_all(v);
     if (from && !v->live)
         memcpy(v->state, from, v->state_words * sizeof *from);
     for (size_t k = 0; from && v->live && k < v->state_words; k++)
@@ -178,6 +188,7 @@ static qn_status take_jump(struct verifier *v, uint32_t i, qn_error *err)
     word *edge = qn_calloc(v->state_words, sizeof *edge), *old = v->pending[to];
     if (!edge)
         return no_memory(v, err);
+    host_is_before_all(v);
     memcpy(edge, v->state, v->state_words * sizeof *edge);
     for (uint32_t q = 0; q < v->s->n_queues; q++)
         for (uint32_t k = i + 1; k < to; k++)
