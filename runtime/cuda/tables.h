@@ -19,7 +19,11 @@
     X(binary)                                                                 \
     X(shape)                                                                  \
     X(nonzero)                                                                \
-    X(resize)
+    X(resize)                                                                 \
+    X(variadic)                                                               \
+    X(cast)                                                                   \
+    X(order)                                                                  \
+    X(chain)
 
 /* Families that have device code: kernels/<family>.cu. */
 #define QN_CUDA_IMAGES(X)                                                     \
@@ -35,7 +39,11 @@
     X(binary)                                                                 \
     X(shape)                                                                  \
     X(nonzero)                                                                \
-    X(resize)
+    X(resize)                                                                 \
+    X(variadic)                                                               \
+    X(cast)                                                                   \
+    X(order)                                                                  \
+    X(chain)
 
 #define QN_CUDA_FAMILY_DECL(family)                                            \
     extern const qn_kernel_table qn_cuda_##family;
