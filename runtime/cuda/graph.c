@@ -102,6 +102,20 @@ qn_status qn_cuda_capture_begin(qn_alane *lane, qn_error *err)
     return QN_OK;
 }
 
+/* The stream leaves its capture, whatever comes of it: a call that fails because
+ * of something older than the capture has not ended it. */
+static CUresult end_capture(qn_cuda_device *d, CUstream stream, CUgraph *out)
+{
+    CUgraph late = NULL;
+    CUresult r = d->cu.capture_end(stream, out);
+    if (r == CUDA_SUCCESS)
+        return r;
+    *out = NULL;
+    if (d->cu.capture_end(stream, &late) == CUDA_SUCCESS && late)
+        qn_cuda_note(d, d->cu.graph_free(late), "cuGraphDestroy");
+    return r;
+}
+
 static size_t free_bytes(qn_cuda_device *d)
 {
     size_t left = 0, all = 0;
@@ -144,10 +158,9 @@ qn_status qn_cuda_capture_end(qn_alane *lane, qn_agraph **out, size_t *bytes,
                        d->base.label);
     /* also on a dead device: the stream leaves its capture, the gate opens */
     (void)d->cu.context_set(d->context);
-    qn_status st = qn_cuda_check(d,
-                                 d->cu.capture_end(lane->queues[0].stream,
-                                                   &graph),
-                                 err, "ending a capture");
+    qn_status st = qn_cuda_check(
+        d, end_capture(d, lane->queues[0].stream, &graph), err,
+        "ending a capture");
     lane->capturing = false;
     if (st == QN_OK && out) {
         made = qn_calloc(1, sizeof *made);

@@ -70,21 +70,20 @@ static qn_status drain(qn_alane *lane, const struct qn_accel_ops *o,
     return wait_for(&l);
 }
 
-/* A product, so that device code and libraries come in. */
-static qn_status multiply(qn_accel *accel, qn_alane *lane, char *mem,
-                          qn_error *err)
+/* One operator on [4, 4] tensors, so that device code and libraries come in. */
+static qn_status compute(qn_accel *accel, qn_alane *lane, const char *op,
+                         uint32_t n_in, char *mem, qn_error *err)
 {
     static const qn_dtype types[2] = { QN_F32, QN_F32 };
     const struct qn_accel_ops *o = accel->ops;
     test_node t;
-    test_node_init(&t, "MatMul", 13, 2, 1);
-    const qn_kernel *k = o->kernel_find(accel, &t.node, 2, types);
-    qn_tensor in[2], out;
+    test_node_init(&t, op, 14, n_in, 1);
+    const qn_kernel *k = o->kernel_find(accel, &t.node, n_in, types);
+    const qn_tensor square = { QN_F32, qn_shape_make(2, (int64_t[]){ 4, 4 }),
+                               NULL };
+    qn_tensor in[2] = { square, square }, out = square;
     const void *packed[2] = { NULL, NULL };
-    in[0] = (qn_tensor){ QN_F32, qn_shape_make(2, (int64_t[]){ 4, 5 }), NULL };
-    in[1] = (qn_tensor){ QN_F32, qn_shape_make(2, (int64_t[]){ 5, 3 }), NULL };
-    out = (qn_tensor){ QN_F32, qn_shape_make(2, (int64_t[]){ 4, 3 }), NULL };
-    qn_prepare p = { .node = &t.node, .n_in = 2, .n_out = 1, .in = in,
+    qn_prepare p = { .node = &t.node, .n_in = n_in, .n_out = 1, .in = in,
                      .out = &out, .packed = packed, .max_threads = 1,
                      .region = &t.region, .accel = accel };
     void *workspace = NULL;
@@ -98,7 +97,7 @@ static qn_status multiply(qn_accel *accel, qn_alane *lane, char *mem,
     if (st == QN_OK)
         st = k->launch(&(qn_launch){ .node = &t.node,
                                      .state = p.state,
-                                     .n_in = 2,
+                                     .n_in = n_in,
                                      .n_out = 1,
                                      .in = in,
                                      .out = &out,
@@ -164,7 +163,9 @@ static qn_status use(qn_accel *accel, qn_alane *lane, char *host, char *mapped,
     if (st == QN_OK)
         st = drained;
     if (st == QN_OK)
-        st = multiply(accel, lane, mapped, err);
+        st = compute(accel, lane, "Relu", 1, mapped, err);
+    if (st == QN_OK)
+        st = compute(accel, lane, "MatMul", 2, mapped, err);
     if (st == QN_OK)
         st = graph(accel, lane, mapped, err);
     o->release(accel, block);
@@ -378,14 +379,27 @@ static void test_late_fault(void **state)
     qn_error err = { 0 };
     bool lost;
     (void)state;
-    for (uint64_t nth = 1; nth <= 1; nth++) {
-        emu->fail_at("cuLaunchKernel", nth, 719);
-        qn_status st = scenario(&lost, &err);
-        emu->fail_none();
-        emu->revive();
-        assert_int_equal(st, QN_DEVICE_LOST);
-        assert_true(lost);
-    }
+    emu->fail_at("cuLaunchKernel", 1, 719);
+    qn_status st = scenario(&lost, &err);
+    emu->fail_none();
+    emu->revive();
+    assert_int_equal(st, QN_DEVICE_LOST);
+    assert_true(lost);
+    assert_int_equal(scenario(&lost, &err), QN_OK);
+}
+
+/* A launch that is refused names node and function, and ends nothing else. */
+static void test_refused_launch(void **state)
+{
+    qn_error err = { 0 };
+    bool lost;
+    (void)state;
+    emu->fail_at("cuLaunchKernel", 1, 701);
+    qn_status st = scenario(&lost, &err);
+    emu->fail_none();
+    if (st != QN_DEVICE || lost || !strstr(err.text, "Relu (opset 14) node 'n'") ||
+        !strstr(err.text, "launching "))
+        fail_msg("%s: \"%s\"", qn_status_name(st), err.text);
 }
 
 /* ---- the reaper ---- */
@@ -602,6 +616,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_one_call),
         cmocka_unit_test(test_sticky),        cmocka_unit_test(test_late_fault),
+        cmocka_unit_test(test_refused_launch),
         cmocka_unit_test(test_reaper),        cmocka_unit_test(test_missing),
     };
     if (argc > 1 && !strcmp(argv[1], "--probe"))
