@@ -9,6 +9,7 @@
  */
 #include "runtime/cuda/internal.h"
 
+#include <sched.h>
 #include <stdio.h>
 
 static const CUresult poison[] = {
@@ -45,8 +46,13 @@ qn_cuda_meaning qn_cuda_classify(CUresult result)
 
 void qn_cuda_kill(qn_cuda_device *d, const char *why)
 {
-    if (atomic_flag_test_and_set(&d->claimed))
+    if (atomic_flag_test_and_set(&d->claimed)) {
+        /* another thread is writing its reason down: whoever hears of a lost
+         * device finds it dead */
+        while (!qn_cuda_dead(d))
+            sched_yield();
         return;
+    }
     snprintf(d->dead_text, sizeof d->dead_text, "%s", why);
     atomic_store_explicit(&d->dead, true, memory_order_release);
     qn_logf(&d->log, QN_LOG_ERROR,
@@ -57,7 +63,7 @@ void qn_cuda_kill(qn_cuda_device *d, const char *why)
 qn_status qn_cuda_lost(const qn_cuda_device *d, qn_error *err)
 {
     return qn_fail(err, QN_DEVICE_LOST, "%s is lost: %s", d->base.label,
-                   qn_cuda_dead(d) ? d->dead_text : "its context failed");
+                   d->dead_text);
 }
 
 qn_status qn_cuda_check(qn_cuda_device *d, CUresult result, qn_error *err,

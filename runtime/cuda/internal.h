@@ -120,7 +120,7 @@ QN_NODISCARD qn_status qn_cuda_check(qn_cuda_device *d, CUresult result,
 void qn_cuda_note(qn_cuda_device *d, CUresult result, const char *what);
 /* Marks the device dead; the first reason stays. */
 void qn_cuda_kill(qn_cuda_device *d, const char *why);
-/* QN_DEVICE_LOST and why. */
+/* QN_DEVICE_LOST and why; for dead devices. */
 qn_status qn_cuda_lost(const qn_cuda_device *d, qn_error *err);
 /* The context becomes this thread's; QN_DEVICE_LOST if the device is dead. */
 QN_NODISCARD qn_status qn_cuda_enter(qn_cuda_device *d, qn_error *err);
