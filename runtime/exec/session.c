@@ -50,6 +50,25 @@ static qn_status count_kernels(qn_graph *graph, void *arg, qn_error *err)
     return QN_OK;
 }
 
+static qn_status find_accels(qn_session *s, qn_error *err)
+{
+    uint32_t n = s->options.n_accels;
+    s->options.n_accels = 0; /* until they are there */
+    if (n > QN_SESSION_ACCELS)
+        return qn_fail(err, QN_INVALID, "%u accelerators, at most %d", n,
+                       QN_SESSION_ACCELS);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t k = s->options.accels[i];
+        if (k >= s->runtime->n_accels)
+            return qn_fail(err, QN_INVALID,
+                           "accelerator number %u is asked for; the runtime "
+                           "has %u", k, s->runtime->n_accels);
+        s->accels[i] = &s->runtime->accels[k];
+    }
+    s->options.n_accels = n;
+    return QN_OK;
+}
+
 qn_status qn_session_new(qn_runtime *runtime, qn_graph *graph,
                          const qn_session_options *options, qn_session **out,
                          qn_error *err)
@@ -66,7 +85,9 @@ qn_status qn_session_new(qn_runtime *runtime, qn_graph *graph,
         s->options = *options;
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->built, NULL);
-    qn_status st = qn_pass_kernels(graph, err);
+    qn_status st = find_accels(s, err);
+    if (st == QN_OK)
+        st = qn_pass_kernels(graph, err);
     if (st == QN_OK)
         st = qn_pass_fold(graph, &s->report, err);
     if (st == QN_OK)
@@ -75,13 +96,14 @@ qn_status qn_session_new(qn_runtime *runtime, qn_graph *graph,
         st = describe(s, err);
     if (st == QN_OK && !s->options.no_passes)
         st = qn_pass_batchnorm(graph, &s->report, err);
+    if (st == QN_OK)
+        st = qn_pass_place(s, err);
     if (st == QN_OK && !s->options.no_passes)
         st = qn_pass_order(graph, err);
     if (st == QN_OK)
         st = qn_graph_each(graph, count_kernels, &s->report.kernels, err);
     if (st == QN_OK)
-        st = qn_static_build(&s->memory, graph, runtime->ledger, &s->report,
-                             err);
+        st = qn_static_build(s, err);
     if (st != QN_OK) {
         qn_session_free(s);
         return st;
@@ -99,7 +121,7 @@ void qn_session_free(qn_session *s)
         qn_plan_release(s->plans);
         s->plans = next;
     }
-    qn_static_release(&s->memory, s->runtime->ledger);
+    qn_static_release(s);
     qn_free(s->inputs);
     qn_free(s->outputs);
     qn_graph_free(s->graph);

@@ -13,6 +13,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/graph/graph.h"
+#include "runtime/exec/kernel.h"
 #include "runtime/memory/pool.h"
 
 #include <stdatomic.h>
@@ -30,6 +31,12 @@ typedef struct qn_runtime_options {
     size_t max_waiters;   /* runs queued for memory; 0: 1024 */
     int max_running;      /* runs that hold memory at once, others queue; 0: two
                              for each thread, and two to decode and encode */
+    /* Opened devices, which the runtime takes over in any case, and the bytes
+     * that it may use of each; 0: what is free now, less an eighth. */
+    qn_accel *const *accels;
+    uint32_t n_accels;
+    size_t accel_budget;
+    uint32_t lanes; /* of each device: runs that compute on it at once; 0: 4 */
     qn_log log;
 } qn_runtime_options;
 
@@ -40,6 +47,11 @@ void qn_runtime_free(qn_runtime *runtime);
 qn_ledger *qn_runtime_ledger(qn_runtime *runtime);
 qn_pool *qn_runtime_pool(qn_runtime *runtime);
 int qn_runtime_threads(const qn_runtime *runtime);
+/* Number `i` of the accelerators; NULL behind the last. Ledger and pool of its
+ * memory. */
+qn_accel *qn_runtime_accel(qn_runtime *runtime, uint32_t i);
+qn_ledger *qn_runtime_accel_ledger(qn_runtime *runtime, uint32_t i);
+qn_pool *qn_runtime_accel_pool(qn_runtime *runtime, uint32_t i);
 
 /* Run fn(arg) on a worker, after what was posted before. Never blocks. For work
  * that must not hold up an HTTP thread: building a plan, decoding a large body.
@@ -53,6 +65,8 @@ void qn_runtime_post(qn_runtime *runtime, qn_job *job);
 
 /* ---- session ---- */
 
+enum { QN_SESSION_ACCELS = 8 };
+
 typedef struct qn_session_options {
     bool no_reuse;         /* plain memory layout: the oracle */
     bool no_passes;        /* no fusion and no layout changes */
@@ -62,6 +76,14 @@ typedef struct qn_session_options {
     size_t dynamic_bytes;  /* for values whose size cannot be planned; 0:
                               chosen by the plan */
     size_t plan_cache_bytes; /* 0: 64 MiB */
+    /* Accelerators of the runtime, by number; part r of a split model runs on
+     * number r of them. None: the cpu. */
+    uint32_t accels[QN_SESSION_ACCELS];
+    uint32_t n_accels;
+    qn_precision precision; /* of products on accelerators */
+    uint32_t streams; /* of each device that a run uses at once; 0: chosen by the
+                         plan, 1 on the cpu */
+    bool no_graphs;   /* never capture launches into a graph */
 } qn_session_options;
 
 /*
@@ -97,6 +119,8 @@ typedef struct qn_static_report {
     size_t plain;        /* kept as they are */
     size_t folded;       /* computed at load */
     uint32_t kernels, folded_nodes, fused_nodes, dropped_constants;
+    size_t accel_bytes;     /* on accelerators, all together */
+    uint32_t accel_kernels; /* of `kernels`, placed there */
 } qn_static_report;
 void qn_session_static(const qn_session *session, qn_static_report *out);
 

@@ -101,6 +101,8 @@ static bool goes_along(const qn_graph *g, const qn_node *node)
 {
     if (node->op->flags & (QN_OP_CONTROL | QN_OP_VIEW))
         return false;
+    if (node->place) /* accelerators read and write plain order */
+        return false;
     if (node->op->flags & QN_OP_ELEMENTWISE)
         return node->n_out == 1 && elementwise_fits(g, node);
     if (!node->kernel || !(node->kernel->flags & QN_KERNEL_NHWC))

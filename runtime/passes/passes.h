@@ -38,6 +38,10 @@ QN_NODISCARD qn_status qn_pass_batchnorm(qn_graph *graph,
                                          qn_static_report *report,
                                          qn_error *err);
 
+/* Give nodes that the session's accelerators have kernels for to them. Counts
+ * into report.accel_kernels. */
+QN_NODISCARD qn_status qn_pass_place(qn_session *session, qn_error *err);
+
 /* Keep rank-4 values between convolutions and their like channels-last. */
 QN_NODISCARD qn_status qn_pass_order(qn_graph *graph, qn_error *err);
 

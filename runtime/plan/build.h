@@ -30,6 +30,8 @@ typedef struct qn_bvalue {
     int32_t output;   /* root: lies in this output's buffer; -1 */
     size_t bytes;     /* at the shape or bound; 0 if unbounded */
     uint32_t row;     /* number in the finished plan */
+    uint8_t space;    /* 0: the host's memory; n: the session's device n-1 */
+    uint32_t twin;    /* the same value in another space, a list; NO_VALUE */
 } qn_bvalue;
 
 typedef struct qn_bstep {
@@ -43,6 +45,8 @@ typedef struct qn_bstep {
     bool absorbed;            /* part of an earlier launch */
     const void *state;
     size_t workspace;
+    uint32_t clear; /* see qn_prepare */
+    uint8_t space;  /* where it runs; copies: the device that moves the bytes */
 } qn_bstep;
 
 typedef struct qn_builder {
@@ -63,6 +67,34 @@ static inline qn_status qn_build_no_memory(qn_builder *b)
 {
     return qn_fail(b->err, QN_NO_MEMORY, "no memory to build a plan");
 }
+
+/* ---- emit.c, control.c, spaces.c: to each other ---- */
+
+/* `v` copied; its root is itself, and it has no twin. */
+QN_NODISCARD qn_status qn_build_add_value(qn_builder *b, const qn_bvalue *v,
+                                          uint32_t *out);
+QN_NODISCARD qn_status qn_build_add_step(qn_builder *b, qn_step_kind kind,
+                                         const qn_node *node, uint32_t n_in,
+                                         uint32_t n_out, uint32_t *out);
+/* Type, logical shape and, where known, data. */
+qn_tensor qn_build_tensor(const qn_builder *b, uint32_t id);
+/* A step that copies `from` to `to`, from space to space if they differ. */
+QN_NODISCARD qn_status qn_build_copy(qn_builder *b, uint32_t from, uint32_t to);
+/* Let a copy write another value. */
+void qn_build_retarget(qn_builder *b, uint32_t step, uint32_t to);
+/* The value in that space: itself, or its twin there, which is copied here if
+ * it is new. */
+QN_NODISCARD qn_status qn_build_in_space(qn_builder *b, uint32_t id,
+                                         uint8_t space, uint32_t *out);
+/* Twins made since there were n_values stay behind in a branch: forget them. */
+void qn_build_forget_twins(qn_builder *b, uint32_t n_values);
+QN_NODISCARD qn_status qn_build_graph(qn_builder *b, const qn_graph *graph,
+                                      uint32_t *map, int depth);
+QN_NODISCARD qn_status qn_build_if(qn_builder *b, const qn_graph *graph,
+                                   const qn_node *node, uint32_t *map,
+                                   int depth);
+
+/* ---- the parts, in order ---- */
 
 /* Walk the graph: shapes, known values, steps. */
 QN_NODISCARD qn_status qn_build_emit(qn_builder *b, const qn_tensor *inputs);

@@ -21,7 +21,7 @@ enum {
     MAX_DEPTH = 64
 };
 
-static qn_status add_value(qn_builder *b, const qn_bvalue *v, uint32_t *out)
+qn_status qn_build_add_value(qn_builder *b, const qn_bvalue *v, uint32_t *out)
 {
     if (b->n_values == b->cap_values) {
         uint32_t cap = b->cap_values ? b->cap_values * 2 : 256;
@@ -35,11 +35,13 @@ static qn_status add_value(qn_builder *b, const qn_bvalue *v, uint32_t *out)
     b->values[*out] = *v;
     b->values[*out].root = *out;
     b->values[*out].output = -1;
+    b->values[*out].twin = QN_NO_VALUE;
     return QN_OK;
 }
 
-static qn_status add_step(qn_builder *b, qn_step_kind kind, const qn_node *node,
-                          uint32_t n_in, uint32_t n_out, uint32_t *out)
+qn_status qn_build_add_step(qn_builder *b, qn_step_kind kind,
+                            const qn_node *node, uint32_t n_in, uint32_t n_out,
+                            uint32_t *out)
 {
     if (b->n_steps == b->cap_steps) {
         uint32_t cap = b->cap_steps ? b->cap_steps * 2 : 256;
@@ -60,7 +62,7 @@ static qn_status add_step(qn_builder *b, qn_step_kind kind, const qn_node *node,
     return QN_OK;
 }
 
-static qn_tensor tensor_of(const qn_builder *b, uint32_t id)
+qn_tensor qn_build_tensor(const qn_builder *b, uint32_t id)
 {
     qn_tensor t = { 0 };
     if (id != QN_NO_VALUE) {
@@ -97,7 +99,7 @@ static qn_status look(qn_builder *b, const qn_node *node, const uint32_t *map,
         if (s->ids[i] == QN_NO_VALUE)
             continue;
         const qn_bvalue *v = &b->values[s->ids[i]];
-        s->in[i] = tensor_of(b, s->ids[i]);
+        s->in[i] = qn_build_tensor(b, s->ids[i]);
         bool empty = !v->dynamic && qn_count(&s->in[i]) == 0;
         if (!v->data && !empty) {
             s->all_known = false;
@@ -162,8 +164,8 @@ static bool evaluate(qn_builder *b, const qn_node *node, const site *s)
 
 static qn_status bind_outputs(qn_builder *b, const qn_graph *graph,
                               const qn_node *node, const site *s, bool known,
-                              bool dynamic, bool bounded, uint32_t *map,
-                              uint32_t *out)
+                              bool dynamic, bool bounded, uint8_t space,
+                              uint32_t *map, uint32_t *out)
 {
     for (uint32_t i = 0; i < node->n_out; i++) {
         out[i] = QN_NO_VALUE;
@@ -177,7 +179,8 @@ static qn_status bind_outputs(qn_builder *b, const qn_graph *graph,
                         .order = decl->order,
                         .data = known ? s->out[i].data : NULL,
                         .dynamic = dynamic,
-                        .bounded = bounded };
+                        .bounded = bounded,
+                        .space = known ? 0 : space };
         if (!dynamic || bounded) {
             qn_status st =
                 qn_tensor_bytes(v.dtype, &v.shape, &v.bytes, b->err);
@@ -186,10 +189,32 @@ static qn_status bind_outputs(qn_builder *b, const qn_graph *graph,
                 return qn_error_prefix(b->err, "%s", qn_node_text(node, text));
             }
         }
-        qn_status st = add_value(b, &v, &out[i]);
+        qn_status st = qn_build_add_value(b, &v, &out[i]);
         if (st != QN_OK)
             return st;
         map[node->out[i]] = out[i];
+    }
+    return QN_OK;
+}
+
+/* Every input is brought to where the node runs, but for those that are read on
+ * the host, and those that only lend their shape. */
+static qn_status bring_inputs(qn_builder *b, const qn_node *node, bool view,
+                              uint8_t space, uint32_t *ids)
+{
+    uint32_t host = node->op->value_in;
+    if (node->kernel)
+        host |= node->kernel->host_in;
+    if (!b->session->options.n_accels || looks_at_shape_only(node))
+        return QN_OK;
+    for (uint32_t i = 0; i < node->n_in; i++) {
+        if (ids[i] == QN_NO_VALUE || (view && i == 0))
+            continue;
+        bool on_host = view || (i < 32 && (host >> i & 1));
+        qn_status st =
+            qn_build_in_space(b, ids[i], on_host ? 0 : space, &ids[i]);
+        if (st != QN_OK)
+            return st;
     }
     return QN_OK;
 }
@@ -234,174 +259,22 @@ static qn_status emit_plain(qn_builder *b, const qn_graph *graph,
     uint32_t *out = qn_region_alloc(&b->scratch, node->n_out + 1u, sizeof *out);
     if (!out)
         return qn_build_no_memory(b);
-    st = bind_outputs(b, graph, node, &s, known, dynamic, bounded, map, out);
+    uint8_t space = view && s.ids[0] != QN_NO_VALUE
+                        ? b->values[s.ids[0]].space : node->place;
+    st = known ? QN_OK : bring_inputs(b, node, view, space, s.ids);
+    if (st == QN_OK)
+        st = bind_outputs(b, graph, node, &s, known, dynamic, bounded, space,
+                          map, out);
     if (st != QN_OK || known)
         return st;
-    st = add_step(b, view ? QN_STEP_VIEW : QN_STEP_LAUNCH, node, node->n_in,
+    st = qn_build_add_step(b, view ? QN_STEP_VIEW : QN_STEP_LAUNCH, node, node->n_in,
                   node->n_out, &step);
     if (st != QN_OK)
         return st;
     b->steps[step].dynamic = dynamic || s.dynamic;
+    b->steps[step].space = space;
     memcpy(b->steps[step].in, s.ids, node->n_in * sizeof *s.ids);
     memcpy(b->steps[step].out, out, node->n_out * sizeof *out);
-    return QN_OK;
-}
-
-/* ---- control flow ---- */
-
-static qn_status emit_graph(qn_builder *b, const qn_graph *graph, uint32_t *map,
-                            int depth);
-
-/* Values of a child graph, with its captures bound. */
-static qn_status child_map(qn_builder *b, const qn_graph *child,
-                           const uint32_t *parent, uint32_t **out)
-{
-    uint32_t *map =
-        qn_region_alloc(&b->scratch, child->n_values + 1u, sizeof *map);
-    if (!map)
-        return qn_build_no_memory(b);
-    for (uint32_t i = 0; i < child->n_values; i++)
-        map[i] = child->values[i].kind == QN_VALUE_CAPTURE
-                     ? parent[child->values[i].outer]
-                     : QN_NO_VALUE;
-    *out = map;
-    return QN_OK;
-}
-
-static qn_status emit_copy(qn_builder *b, uint32_t from, uint32_t to)
-{
-    uint32_t step;
-    qn_status st = add_step(b, QN_STEP_COPY, NULL, 1, 1, &step);
-    if (st == QN_OK) {
-        b->steps[step].in[0] = from;
-        b->steps[step].out[0] = to;
-        b->steps[step].dynamic = b->values[from].dynamic || b->values[to].dynamic;
-    }
-    return st;
-}
-
-/* The value that both branches of an If write: as large as the larger. Its shape
- * is a bound for what is inferred from it: per axis, where the ranks agree. */
-static qn_status join_value(qn_builder *b, const qn_node *node, const char *name,
-                            uint32_t x, uint32_t y, uint32_t *out)
-{
-    char text[QN_NODE_TEXT];
-    const qn_bvalue *vx = &b->values[x], *vy = &b->values[y];
-    if (vx->dtype != vy->dtype)
-        return qn_fail(b->err, QN_TYPE,
-                       "%s: one branch gives %s, the other %s",
-                       qn_node_text(node, text), qn_dtype_name(vx->dtype),
-                       qn_dtype_name(vy->dtype));
-    bool same = qn_shape_equal(&vx->shape, &vy->shape) && !vx->dynamic &&
-                !vy->dynamic;
-    bool bounded = (!vx->dynamic || vx->bounded) && (!vy->dynamic || vy->bounded);
-    const qn_bvalue *larger = vx->bytes >= vy->bytes ? vx : vy;
-    qn_bvalue v = { .kind = QN_BV_STEP, .name = name, .dtype = vx->dtype,
-                    .shape = larger->shape, .dynamic = !same,
-                    .bounded = !same && bounded,
-                    .bytes = bounded ? larger->bytes : 0 };
-    for (int i = 0; bounded && vx->shape.rank == vy->shape.rank &&
-                    i < v.shape.rank; i++)
-        v.shape.dims[i] = vx->shape.dims[i] > vy->shape.dims[i]
-                              ? vx->shape.dims[i] : vy->shape.dims[i];
-    return add_value(b, &v, out);
-}
-
-static qn_status branch(qn_builder *b, const qn_graph *child,
-                        const uint32_t *map, uint32_t *results, int depth)
-{
-    uint32_t *inner = NULL;
-    qn_status st = child_map(b, child, map, &inner);
-    if (st == QN_OK)
-        st = emit_graph(b, child, inner, depth + 1);
-    for (uint32_t i = 0; st == QN_OK && i < child->n_outputs; i++)
-        results[i] = inner[child->outputs[i]];
-    return st;
-}
-
-/* Insert the copies of one branch's results before step `at` is known: the
- * then-branch's copies have to come before the else-branch's steps, but the
- * joined values need both branches' shapes. So they are emitted as copies to a
- * value that is filled in afterwards. */
-static qn_status branch_copies(qn_builder *b, const uint32_t *results,
-                               uint32_t n, uint32_t *first)
-{
-    *first = b->n_steps;
-    for (uint32_t i = 0; i < n; i++) {
-        qn_status st = emit_copy(b, results[i], results[i]);
-        if (st != QN_OK)
-            return st;
-    }
-    return QN_OK;
-}
-
-static qn_status emit_if(qn_builder *b, const qn_graph *graph,
-                         const qn_node *node, uint32_t *map, int depth)
-{
-    char text[QN_NODE_TEXT];
-    const qn_attr *yes = qn_node_attr(node, "then_branch");
-    const qn_attr *no = qn_node_attr(node, "else_branch");
-    if (!yes || !no || !yes->graph || !no->graph ||
-        yes->graph->n_outputs != node->n_out ||
-        no->graph->n_outputs != node->n_out)
-        return qn_fail(b->err, QN_FORMAT,
-                       "%s: needs two branches with %u outputs each",
-                       qn_node_text(node, text), node->n_out);
-    uint32_t cond = map[node->in[0]];
-    qn_tensor c = tensor_of(b, cond);
-    if (!b->values[cond].dynamic && qn_count(&c) != 1) {
-        char shape[QN_SHAPE_TEXT];
-        return qn_fail(b->err, QN_SHAPE,
-                       "%s: the condition must be one element, not %s",
-                       qn_node_text(node, text), qn_shape_text(&c.shape, shape));
-    }
-    uint32_t n = node->n_out;
-    uint32_t *rx = qn_region_alloc(&b->scratch, n + 1u, sizeof *rx);
-    uint32_t *ry = qn_region_alloc(&b->scratch, n + 1u, sizeof *ry);
-    if (!rx || !ry)
-        return qn_build_no_memory(b);
-    if (c.data) {
-        qn_status st = branch(b, *(const uint8_t *)c.data ? yes->graph : no->graph,
-                              map, rx, depth);
-        for (uint32_t i = 0; st == QN_OK && i < n; i++)
-            if (node->out[i] != QN_NO_VALUE)
-                map[node->out[i]] = rx[i];
-        return st;
-    }
-    uint32_t test, skip, copies_x, copies_y;
-    qn_status st = add_step(b, QN_STEP_JUMP_UNLESS, node, 1, 0, &test);
-    if (st != QN_OK)
-        return st;
-    b->steps[test].in[0] = cond;
-    b->maybe++;
-    st = branch(b, yes->graph, map, rx, depth);
-    if (st == QN_OK)
-        st = branch_copies(b, rx, n, &copies_x);
-    if (st == QN_OK)
-        st = add_step(b, QN_STEP_JUMP, node, 0, 0, &skip);
-    if (st != QN_OK)
-        return st;
-    b->steps[test].target = b->n_steps;
-    st = branch(b, no->graph, map, ry, depth);
-    b->maybe--;
-    if (st == QN_OK)
-        st = branch_copies(b, ry, n, &copies_y);
-    if (st != QN_OK)
-        return st;
-    b->steps[skip].target = b->n_steps;
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t joined;
-        const char *name = node->out[i] == QN_NO_VALUE
-                               ? "" : graph->values[node->out[i]].name;
-        st = join_value(b, node, name, rx[i], ry[i], &joined);
-        if (st != QN_OK)
-            return st;
-        b->steps[copies_x + i].out[0] = b->steps[copies_y + i].out[0] = joined;
-        b->steps[copies_x + i].dynamic = b->steps[copies_y + i].dynamic =
-            b->values[joined].dynamic;
-        if (node->out[i] != QN_NO_VALUE)
-            map[node->out[i]] = joined;
-    }
     return QN_OK;
 }
 
@@ -422,15 +295,15 @@ static qn_status bind_constants(qn_builder *b, const qn_graph *graph,
                         .data = slot->plain ? mem->block + slot->offset : NULL };
         qn_status st = qn_tensor_bytes(c.dtype, &c.shape, &c.bytes, b->err);
         if (st == QN_OK)
-            st = add_value(b, &c, &map[i]);
+            st = qn_build_add_value(b, &c, &map[i]);
         if (st != QN_OK)
             return st;
     }
     return QN_OK;
 }
 
-static qn_status emit_graph(qn_builder *b, const qn_graph *graph, uint32_t *map,
-                            int depth)
+qn_status qn_build_graph(qn_builder *b, const qn_graph *graph, uint32_t *map,
+                         int depth)
 {
     if (depth > MAX_DEPTH)
         return qn_fail(b->err, QN_UNSUPPORTED,
@@ -439,7 +312,7 @@ static qn_status emit_graph(qn_builder *b, const qn_graph *graph, uint32_t *map,
     for (uint32_t i = 0; st == QN_OK && i < graph->n_nodes; i++) {
         const qn_node *node = graph->nodes[i];
         st = node->op->flags & QN_OP_CONTROL
-                 ? emit_if(b, graph, node, map, depth)
+                 ? qn_build_if(b, graph, node, map, depth)
                  : emit_plain(b, graph, node, map);
     }
     return st;
@@ -473,7 +346,7 @@ static qn_status bind_inputs(qn_builder *b, const qn_tensor *inputs,
                 memcpy(copy, inputs[i].data, in.bytes);
             in.data = copy;
         }
-        st = add_value(b, &in, &map[g->inputs[i]]);
+        st = qn_build_add_value(b, &in, &map[g->inputs[i]]);
         if (st != QN_OK)
             return st;
         b->inputs[i] = map[g->inputs[i]];
@@ -487,15 +360,17 @@ static qn_status bind_outputs_of_graph(qn_builder *b, const uint32_t *map)
     const qn_graph *g = b->session->graph;
     for (uint32_t i = 0; i < g->n_outputs; i++) {
         uint32_t v = map[g->outputs[i]];
-        bool own = b->values[v].kind == QN_BV_STEP && b->values[v].output < 0;
+        bool own = b->values[v].kind == QN_BV_STEP && b->values[v].output < 0 &&
+                   b->values[v].space == 0;
         if (!own) {
             qn_bvalue copy = b->values[v];
             uint32_t from = v;
             copy.kind = QN_BV_STEP;
             copy.data = NULL;
-            qn_status st = add_value(b, &copy, &v);
+            copy.space = 0;
+            qn_status st = qn_build_add_value(b, &copy, &v);
             if (st == QN_OK)
-                st = emit_copy(b, from, v);
+                st = qn_build_copy(b, from, v);
             if (st != QN_OK)
                 return st;
         }
@@ -517,7 +392,7 @@ qn_status qn_build_emit(qn_builder *b, const qn_tensor *inputs)
         map[i] = QN_NO_VALUE;
     qn_status st = bind_inputs(b, inputs, map);
     if (st == QN_OK)
-        st = emit_graph(b, g, map, 0);
+        st = qn_build_graph(b, g, map, 0);
     if (st == QN_OK)
         st = bind_outputs_of_graph(b, map);
     return st;
