@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/checked.h"
 #include "runtime/base/clock.h"
 #include "runtime/exec/launch.h"
 
@@ -7,6 +8,8 @@
 #include "runtime/ops/op.h"
 
 #include <string.h>
+
+enum { QN_SIDE_ALIGN = 256 };
 
 static size_t round64(size_t n)
 {
@@ -18,7 +21,8 @@ size_t qn_exec_bytes(const qn_plan *plan)
     return round64(sizeof(qn_exec)) + round64(plan->n_bases * sizeof(void *)) +
            round64(plan->n_dynamics * sizeof(qn_shape)) +
            round64(plan->max_args * sizeof(qn_tensor)) +
-           round64(plan->max_args * sizeof(void *));
+           round64(plan->max_args * sizeof(void *)) +
+           (plan->n_spaces > 1 ? round64(sizeof(qn_issue)) : 0);
 }
 
 static void *take(char **at, size_t bytes)
@@ -26,6 +30,20 @@ static void *take(char **at, size_t bytes)
     void *p = *at;
     *at += round64(bytes);
     return p;
+}
+
+static void init_devices(qn_run *run, qn_exec *e)
+{
+    const qn_plan *plan = run->plan;
+    memset(e->issue, 0, sizeof *e->issue);
+    e->issue->finishing = UINT32_MAX;
+    for (uint32_t n = 1; n < plan->n_spaces; n++) {
+        const qn_lease_part *parts = run->device_leases[n - 1].parts;
+        e->bases[qn_base((uint8_t)n, QN_BASE_ARENA)] =
+            parts[QN_PART_ARENA].data;
+        e->issue->side[n - 1] = parts[QN_PART_SIDE].data;
+        e->issue->side_bytes[n - 1] = parts[QN_PART_SIDE].charged;
+    }
 }
 
 void qn_exec_init(qn_run *run)
@@ -40,21 +58,27 @@ void qn_exec_init(qn_run *run)
     e->shapes = take(&at, plan->n_dynamics * sizeof(qn_shape));
     e->args = take(&at, plan->max_args * sizeof(qn_tensor));
     e->packed = take(&at, plan->max_args * sizeof(void *));
+    e->issue = plan->n_spaces > 1 ? take(&at, sizeof *e->issue) : NULL;
     qn_heap_init(&e->heap, at, plan->heap_bytes);
     at += plan->heap_bytes;
-    e->bases[QN_BASE_STATIC] = mem->block;
-    e->bases[QN_BASE_PLAN] = plan->host;
-    e->bases[QN_BASE_ARENA] = run->lease.parts[QN_PART_ARENA].data;
+    for (uint8_t n = 0; n < plan->n_spaces; n++) {
+        e->bases[qn_base(n, QN_BASE_STATIC)] = mem->blocks[n].data;
+        e->bases[qn_base(n, QN_BASE_PLAN)] = plan->consts[n];
+    }
+    e->bases[qn_base(0, QN_BASE_ARENA)] = run->lease.parts[QN_PART_ARENA].data;
+    if (e->issue)
+        init_devices(run, e);
+    void **io = e->bases + plan->base_io;
     for (uint32_t i = 0; i < plan->n_in; i++)
-        e->bases[QN_BASE_IO + i] = in ? in + plan->in_offsets[i] : NULL;
+        io[i] = in ? in + plan->in_offsets[i] : NULL;
     for (uint32_t i = 0; i < plan->n_out; i++)
-        e->bases[QN_BASE_IO + plan->n_in + i] =
-            out ? out + plan->out_offsets[i] : NULL;
+        io[plan->n_in + i] = out ? out + plan->out_offsets[i] : NULL;
     for (uint32_t i = 0; i < plan->n_dynamics; i++)
         e->bases[plan->dynamics[i].base] = NULL;
     run->strings = (qn_strings){
         .base = { [QN_STRINGS_STATIC] =
-                      mem->block ? mem->block + mem->strings_offset : NULL,
+                      mem->blocks[0].data
+                          ? mem->blocks[0].data + mem->strings_offset : NULL,
                   [QN_STRINGS_REQUEST] = at },
         .limit = plan->strings_bytes + run->string_bytes };
     run->exec = e;
@@ -81,17 +105,40 @@ static qn_tensor tensor_at(const qn_plan *plan, const qn_exec *e, uint32_t row)
 
 /* ---- dynamic values ---- */
 
-static qn_status no_room(const qn_run *run, const qn_step *s, size_t bytes,
-                         qn_error *err)
+static qn_status no_room(const qn_step *s, size_t bytes,
+                         size_t used, size_t all, qn_error *err)
 {
-    const qn_exec *e = run->exec;
     char text[QN_NODE_TEXT];
     return qn_fail(err, QN_NO_MEMORY,
                    "%s: its result takes %zu bytes that could not be planned; "
                    "%zu of %zu bytes set aside for such values are free; raise "
                    "dynamic_bytes in config.json",
                    s->node ? qn_node_text(s->node, text) : "copy", bytes,
-                   e->heap.bytes - e->heap.used, e->heap.bytes);
+                   all - used, all);
+}
+
+/* Bytes that were set aside in the space of a step or value; NULL and the error
+ * if there are too few. */
+static void *side_alloc(qn_run *run, const qn_step *s, uint8_t space,
+                        size_t bytes, qn_error *err)
+{
+    qn_exec *e = run->exec;
+    void *p;
+    if (!space) {
+        p = qn_heap_alloc(&e->heap, bytes ? bytes : 1);
+        if (!p)
+            (void)no_room(s, bytes, e->heap.used, e->heap.bytes, err);
+        return p;
+    }
+    qn_issue *q = e->issue;
+    size_t used = q->side_used[space - 1], all = q->side_bytes[space - 1], need;
+    if (!qn_align_size(bytes ? bytes : 1, QN_SIDE_ALIGN, &need) ||
+        need > all - used) {
+        (void)no_room(s, bytes, used, all, err);
+        return NULL;
+    }
+    q->side_used[space - 1] += need;
+    return q->side[space - 1] + used;
 }
 
 /* Find memory for a dynamic value of a now known shape. */
@@ -124,13 +171,16 @@ static qn_status place(qn_run *run, const qn_step *s, uint32_t row,
                                 "a view grew from %zu to %zu bytes",
                                 d->capacity, bytes);
     }
-    e->bases[d->base] = qn_heap_alloc(&e->heap, bytes ? bytes : 1);
-    return e->bases[d->base] ? QN_OK : no_room(run, s, bytes, err);
+    e->bases[d->base] = side_alloc(run, s, v->space, bytes, err);
+    return e->bases[d->base] ? QN_OK : QN_NO_MEMORY;
 }
 
+/* Not where a device may read what was enqueued before. */
 static void free_dead(qn_run *run, uint32_t step)
 {
     qn_exec *e = run->exec;
+    if (e->issue)
+        return;
     for (uint32_t i = 0; i < run->plan->n_dynamics; i++) {
         const qn_dynamic *d = &run->plan->dynamics[i];
         if (d->last == step && d->alias == QN_NOT_DYNAMIC)
@@ -146,15 +196,70 @@ static void bind_packed(const qn_step *s, qn_exec *e)
         e->packed[i] = s->packed ? qn_exec_address(e, s->packed[i]) : NULL;
 }
 
+static qn_accel *accel_of(const qn_run *run, uint8_t space)
+{
+    return space ? run->session->accels[space - 1]->accel : NULL;
+}
+
+static qn_status zero(qn_run *run, const qn_step *s, void *data, size_t bytes)
+{
+    const qn_exec *e = run->exec;
+    if (!bytes)
+        return QN_OK;
+    if (!s->space) {
+        memset(data, 0, bytes);
+        return QN_OK;
+    }
+    return accel_of(run, s->space)->ops->clear(
+        e->issue->lanes[s->space - 1], run->plan->queue_stream[s->queue], data,
+        bytes, &run->error);
+}
+
+/* What the kernel asked for when it was prepared, see qn_prepare. */
+static qn_status clear_before(qn_run *run, const qn_step *s, uint32_t clear,
+                              const qn_tensor *out, void *workspace,
+                              size_t workspace_bytes)
+{
+    qn_status st = QN_OK;
+    for (uint32_t i = 0; st == QN_OK && i < s->n_out && i < 31; i++) {
+        size_t bytes;
+        if (!(clear >> i & 1) || !qn_present(&out[i]))
+            continue;
+        st = qn_tensor_bytes(out[i].dtype, &out[i].shape, &bytes, &run->error);
+        if (st == QN_OK)
+            st = zero(run, s, out[i].data, bytes);
+    }
+    if (st == QN_OK && (clear & QN_CLEAR_WORKSPACE))
+        st = zero(run, s, workspace, workspace_bytes);
+    return st;
+}
+
+static qn_launch call_of(qn_run *run, const qn_step *s, qn_tensor *in,
+                         qn_tensor *out, const void *state, void *workspace,
+                         qn_team *team)
+{
+    qn_exec *e = run->exec;
+    qn_launch k = { .node = s->node, .state = state, .n_in = s->n_in,
+                    .n_out = s->n_out, .in = in, .out = out,
+                    .packed = e->packed, .workspace = workspace,
+                    .strings = &run->strings, .team = team,
+                    .step = (uint32_t)(s - run->plan->steps),
+                    .err = &run->error };
+    if (s->space) {
+        qn_accel *accel = accel_of(run, s->space);
+        k.queue = accel->ops->queue(e->issue->lanes[s->space - 1],
+                                    run->plan->queue_stream[s->queue]);
+        k.counts = e->issue->counts;
+    }
+    return k;
+}
+
 static qn_status launch(qn_run *run, const qn_step *s, qn_tensor *in,
                         qn_tensor *out, const void *state, void *workspace,
                         qn_team *team)
 {
-    qn_exec *e = run->exec;
-    return s->kernel->launch(&(qn_launch){
-        .node = s->node, .state = state, .n_in = s->n_in, .n_out = s->n_out,
-        .in = in, .out = out, .packed = e->packed, .workspace = workspace,
-        .strings = &run->strings, .team = team, .err = &run->error });
+    qn_launch k = call_of(run, s, in, out, state, workspace, team);
+    return s->kernel->launch(&k);
 }
 
 static qn_status step_static(qn_run *run, const qn_step *s, qn_team *team)
@@ -166,9 +271,15 @@ static qn_status step_static(qn_run *run, const qn_step *s, qn_team *team)
     for (uint32_t i = 0; i < s->n_out; i++)
         out[i] = tensor_at(run->plan, e, s->out[i]);
     bind_packed(s, e);
-    return launch(run, s, in, out, s->state,
-                  s->workspace_bytes ? qn_exec_address(e, s->workspace) : NULL,
-                  team);
+    void *workspace =
+        s->workspace_bytes ? qn_exec_address(e, s->workspace) : NULL;
+    if (s->clear) {
+        qn_status st = clear_before(run, s, s->clear, out, workspace,
+                                    s->workspace_bytes);
+        if (st != QN_OK)
+            return st;
+    }
+    return launch(run, s, in, out, s->state, workspace, team);
 }
 
 /* Shapes of a dynamic step's outputs, from what its inputs are now. */
@@ -219,7 +330,7 @@ static qn_status prepare_late(qn_run *run, const qn_step *s, qn_prepare *p,
         if (st != QN_NO_MEMORY)
             return st;
         if (!*state)
-            return no_room(run, s, n, &run->error);
+            return no_room(s, n, e->heap.used, e->heap.bytes, &run->error);
         qn_heap_free(&e->heap, *state);
         *state = NULL;
         run->error = (qn_error){ 0 };
@@ -233,38 +344,87 @@ static qn_status prepare_now(qn_run *run, const qn_step *s, qn_tensor *in,
     qn_device *cpu = run->session->runtime->cpu;
     qn_prepare p = { .node = s->node, .n_in = s->n_in, .n_out = s->n_out,
                      .in = in, .out = out, .packed = e->packed,
-                     .max_threads = cpu->ops->max_threads(cpu) };
+                     .max_threads = cpu->ops->max_threads(cpu),
+                     .accel = accel_of(run, s->space),
+                     .precision = run->session->options.precision };
     void *state = NULL, *workspace = NULL;
     qn_status st = QN_OK;
     if (s->kernel->prepare)
         st = prepare_late(run, s, &p, &state);
     if (st == QN_OK && p.workspace) {
-        workspace = qn_heap_alloc(&e->heap, p.workspace);
-        if (!workspace)
-            st = no_room(run, s, p.workspace, &run->error);
+        workspace = side_alloc(run, s, s->space, p.workspace, &run->error);
+        st = workspace ? QN_OK : QN_NO_MEMORY;
     }
+    if (st == QN_OK && p.clear)
+        st = clear_before(run, s, p.clear, out, workspace, p.workspace);
     if (st == QN_OK)
         st = launch(run, s, in, out, p.state, workspace, team);
-    qn_heap_free(&e->heap, workspace);
-    qn_heap_free(&e->heap, state);
+    qn_heap_free(&e->heap, workspace); /* not a device's */
+    if (s->space)
+        e->issue->finish_state = p.state;
+    else
+        qn_heap_free(&e->heap, state);
     return st;
+}
+
+static void note_shapes(qn_run *run, const qn_step *s, const qn_tensor *out)
+{
+    qn_exec *e = run->exec;
+    const qn_plan *plan = run->plan;
+    for (uint32_t i = 0; i < s->n_out; i++)
+        if (s->out[i] != QN_NO_VALUE &&
+            plan->values[s->out[i]].dynamic != QN_NOT_DYNAMIC)
+            e->shapes[plan->values[s->out[i]].dynamic] = out[i].shape;
 }
 
 static qn_status step_dynamic(qn_run *run, const qn_step *s, qn_team *team)
 {
     qn_exec *e = run->exec;
-    const qn_plan *plan = run->plan;
     qn_tensor *in = e->args, *out = e->args + s->n_in;
     qn_status st = infer_now(run, s, in, out);
     if (st != QN_OK || s->kind == QN_STEP_VIEW)
         return st;
     bind_packed(s, e);
     st = prepare_now(run, s, in, out, team);
-    for (uint32_t i = 0; st == QN_OK && i < s->n_out; i++)
-        if (s->out[i] != QN_NO_VALUE &&
-            plan->values[s->out[i]].dynamic != QN_NOT_DYNAMIC)
-            e->shapes[plan->values[s->out[i]].dynamic] = out[i].shape;
+    if (st == QN_OK && s->space && s->kernel->finish)
+        e->issue->finishing = (uint32_t)(s - run->plan->steps);
+    else if (st == QN_OK)
+        note_shapes(run, s, out);
     return st;
+}
+
+qn_status qn_exec_finish_step(qn_run *run, uint32_t i)
+{
+    qn_exec *e = run->exec;
+    const qn_step *s = &run->plan->steps[i];
+    qn_tensor *out = e->args + s->n_in; /* as they were launched */
+    qn_launch k = call_of(run, s, e->args, out, e->issue->finish_state, NULL,
+                          NULL);
+    qn_status st = s->kernel->finish(&k);
+    if (st == QN_OK)
+        note_shapes(run, s, out);
+    return st;
+}
+
+static qn_status move_bytes(qn_run *run, const qn_step *s, void *dst,
+                            const void *src, size_t bytes)
+{
+    const qn_plan *plan = run->plan;
+    uint8_t from = plan->values[s->in[0]].space;
+    uint8_t to = plan->values[s->out[0]].space;
+    if (!s->space) {
+        memcpy(dst, src, bytes);
+        return QN_OK;
+    }
+    qn_accel *accel = accel_of(run, s->space);
+    qn_copy_kind kind = !from ? QN_COPY_TO_DEVICE
+                        : !to ? QN_COPY_FROM_DEVICE
+                        : from == to ? QN_COPY_ON_DEVICE : QN_COPY_PEER;
+    const qn_exec *e = run->exec;
+    return accel->ops->copy(e->issue->lanes[s->space - 1],
+                            plan->queue_stream[s->queue], kind, dst, src, bytes,
+                            kind == QN_COPY_PEER ? accel_of(run, from) : NULL,
+                            &run->error);
 }
 
 /* With a node it is a view that needs bytes of its own, and has its own shape. */
@@ -281,7 +441,7 @@ static qn_status step_copy(qn_run *run, const qn_step *s)
         st = qn_tensor_bytes(in.dtype, &in.shape, &bytes, &run->error);
     qn_tensor out = tensor_at(run->plan, e, s->out[0]);
     if (st == QN_OK && bytes)
-        memcpy(out.data, in.data, bytes);
+        st = move_bytes(run, s, out.data, in.data, bytes);
     return st;
 }
 
@@ -298,7 +458,7 @@ static qn_status step_test(qn_run *run, const qn_step *s, bool *jump)
     return QN_OK;
 }
 
-static qn_status may_go_on(qn_run *run)
+qn_status qn_exec_may_go_on(qn_run *run)
 {
     if (atomic_load_explicit(&run->cancel, memory_order_relaxed))
         return qn_fail(&run->error, QN_CANCELLED, "the request was cancelled");
@@ -307,43 +467,53 @@ static qn_status may_go_on(qn_run *run)
     return QN_OK;
 }
 
+static void tell(const qn_run *run, uint32_t i)
+{
+    const qn_step *s = &run->plan->steps[i];
+    char text[QN_NODE_TEXT];
+    if (s->node)
+        qn_logf(&run->session->runtime->options.log, QN_LOG_DEBUG,
+                "launch %u: %s", i, qn_node_text(s->node, text));
+}
+
+qn_status qn_exec_step(qn_run *run, uint32_t i, qn_team *team, uint32_t *next)
+{
+    const qn_step *s = &run->plan->steps[i];
+    qn_status st = QN_OK;
+    bool jump = false;
+    *next = i + 1;
+    if (run->session->options.sync_launch)
+        tell(run, i);
+    switch (s->kind) {
+    case QN_STEP_JUMP:
+        *next = s->target;
+        break;
+    case QN_STEP_JUMP_UNLESS:
+        st = step_test(run, s, &jump);
+        if (jump)
+            *next = s->target;
+        break;
+    case QN_STEP_COPY:
+        st = step_copy(run, s);
+        break;
+    case QN_STEP_VIEW:
+    case QN_STEP_LAUNCH:
+        st = s->dynamic ? step_dynamic(run, s, team)
+                        : step_static(run, s, team);
+        break;
+    }
+    if (s->dynamic)
+        free_dead(run, i);
+    return st;
+}
+
 qn_status qn_exec_steps(qn_run *run, qn_team *team)
 {
-    const qn_plan *plan = run->plan;
-    const qn_log *log = &run->session->runtime->options.log;
     qn_status st = QN_OK;
-    for (uint32_t i = 0; st == QN_OK && i < plan->n_steps; i++) {
-        const qn_step *s = &plan->steps[i];
-        st = may_go_on(run);
-        if (st != QN_OK)
-            break;
-        if (run->session->options.sync_launch && s->node) {
-            char text[QN_NODE_TEXT];
-            qn_logf(log, QN_LOG_DEBUG, "launch %u: %s", i,
-                    qn_node_text(s->node, text));
-        }
-        switch (s->kind) {
-        case QN_STEP_JUMP:
-            i = s->target - 1;
-            break;
-        case QN_STEP_JUMP_UNLESS: {
-            bool jump = false;
-            st = step_test(run, s, &jump);
-            if (jump)
-                i = s->target - 1;
-            break;
-        }
-        case QN_STEP_COPY:
-            st = step_copy(run, s);
-            break;
-        case QN_STEP_VIEW:
-        case QN_STEP_LAUNCH:
-            st = s->dynamic ? step_dynamic(run, s, team)
-                            : step_static(run, s, team);
-            break;
-        }
-        if (s->dynamic)
-            free_dead(run, i);
+    for (uint32_t i = 0; st == QN_OK && i < run->plan->n_steps;) {
+        st = qn_exec_may_go_on(run);
+        if (st == QN_OK)
+            st = qn_exec_step(run, i, team, &i);
     }
     run->status = st;
     return st;

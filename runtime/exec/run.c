@@ -5,6 +5,7 @@
 #include "runtime/exec/launch.h"
 #include "runtime/exec/session_impl.h"
 
+#include <stddef.h>
 #include <string.h>
 
 void qn_run_init(qn_run *run, qn_session *session, qn_plan *plan)
@@ -16,66 +17,12 @@ void qn_run_init(qn_run *run, qn_session *session, qn_plan *plan)
     atomic_init(&run->cancel, false);
 }
 
-static void set_parts(qn_run *run)
-{
-    const qn_plan *p = run->plan;
-    size_t side = p->report.side_bytes + run->string_bytes;
-    run->lease.parts[QN_PART_ARENA] =
-        (qn_lease_part){ .cls = QN_MEM_ARENA, .bytes = p->arena_bytes };
-    run->lease.parts[QN_PART_IN] =
-        (qn_lease_part){ .cls = QN_MEM_INPUT, .bytes = p->in_bytes };
-    run->lease.parts[QN_PART_OUT] =
-        (qn_lease_part){ .cls = QN_MEM_OUTPUT, .bytes = p->out_bytes };
-    run->lease.parts[QN_PART_SIDE] =
-        (qn_lease_part){ .cls = QN_MEM_SIDE, .bytes = side };
-}
-
-static void got_lease(qn_run *run)
-{
-    run->times.leased_ns = qn_clock_ns();
-    qn_exec_init(run);
-}
-
-static void granted(qn_waiter *waiter, qn_status status)
-{
-    qn_run *run = waiter->arg;
-    if (status == QN_OK)
-        got_lease(run);
-    run->leased(run, run->leased_arg, status);
-}
-
-qn_status qn_run_lease(qn_run *run, void (*leased)(qn_run *, void *, qn_status),
-                       void *arg, qn_error *err)
-{
-    qn_pool *pool = run->session->runtime->pool;
-    qn_status st;
-    set_parts(run);
-    if (leased) {
-        run->lease.slot = true;
-        run->leased = leased;
-        run->leased_arg = arg;
-        run->waiter = (qn_waiter){ .lease = &run->lease, .granted = granted,
-                                   .arg = run };
-        st = qn_pool_wait(pool, &run->waiter, err);
-    } else {
-        st = qn_pool_lease(pool, &run->lease, err);
-    }
-    if (st == QN_OK)
-        got_lease(run);
-    return st;
-}
-
-bool qn_run_lease_cancel(qn_run *run)
-{
-    return qn_pool_cancel(run->session->runtime->pool, &run->waiter);
-}
-
 qn_tensor qn_run_input(const qn_run *run, uint32_t i)
 {
     const qn_plan *plan = run->plan;
     const qn_exec *e = run->exec;
     const qn_pvalue *v = &plan->values[plan->in_values[i]];
-    if (v->addr.base != QN_BASE_IO + i)
+    if (v->addr.base != plan->base_io + i)
         return (qn_tensor){ 0 }; /* left out: its default is used */
     qn_tensor t = v->t;
     t.data = qn_exec_address(e, v->addr);
@@ -150,27 +97,132 @@ static void on_worker(void *arg, qn_team *team)
     give_lane(rt, lane);
 }
 
+/* A stream of the host's workers, and this is the first work on it. */
+static void start_on_host(qn_run *run, qn_work_fn fn)
+{
+    qn_lane *lane = take_lane(run->session->runtime, &run->error);
+    run->lane = lane;
+    if (!lane) {
+        run->status = run->error.status;
+        run->done(run, run->done_arg);
+        return;
+    }
+    /* a lane is idle, so its queue cannot be full */
+    (void)lane->stream->device->ops->submit(lane->stream, fn, run);
+}
+
+/* ---- on accelerators ---- */
+
+static qn_issue *issue_of(const qn_run *run)
+{
+    return ((qn_exec *)run->exec)->issue;
+}
+
+static void walk(void *arg, qn_team *team);
+
+static void walk_on(qn_run *run)
+{
+    qn_lane *lane = run->lane;
+    (void)lane->stream->device->ops->submit(lane->stream, walk, run);
+}
+
+static void walk(void *arg, qn_team *team)
+{
+    qn_run *run = arg;
+    qn_session *s = run->session;
+    qn_lane *lane = run->lane;
+    if (!run->times.first_launch_ns)
+        run->times.first_launch_ns = qn_clock_ns();
+    if (!qn_issue_steps(run, team, walk_on))
+        return; /* not even a look at it: it may go on already */
+    run->times.done_ns = qn_clock_ns();
+    qn_device_lane *held[QN_SESSION_ACCELS];
+    uint32_t n = issue_of(run)->n_held;
+    memcpy(held, issue_of(run)->held, sizeof held);
+    run->done(run, run->done_arg); /* the run may be gone after this */
+    for (uint32_t i = 0; i < n; i++)
+        qn_device_lane_give(s->accels[i], held[i]);
+    give_lane(s->runtime, lane);
+}
+
+/* Lanes are taken in the devices' order, so runs cannot wait for each other in a
+ * circle. */
+static void take_lanes(qn_run *run);
+
+static void lane_granted(qn_lane_wait *wait, qn_device_lane *lane)
+{
+    qn_issue *q = (qn_issue *)(void *)((char *)wait - offsetof(qn_issue, wait));
+    qn_run *run = q->notice.arg; /* parked there */
+    q->held[q->n_held++] = lane;
+    take_lanes(run);
+}
+
+static void take_lanes(qn_run *run)
+{
+    qn_issue *q = issue_of(run);
+    q->wait.granted = lane_granted;
+    q->notice.arg = run;
+    while (q->n_held + 1 < run->plan->n_spaces) {
+        qn_device_lane *lane = qn_device_lane_take(
+            run->session->accels[q->n_held], &q->wait);
+        if (!lane)
+            return;
+        q->held[q->n_held++] = lane;
+    }
+    for (uint32_t i = 0; i < q->n_held; i++)
+        q->lanes[i] = q->held[i]->alane;
+    start_on_host(run, walk);
+}
+
 void qn_run_start(qn_run *run, qn_run_done done, void *arg)
 {
-    qn_runtime *rt = run->session->runtime;
     run->done = done;
     run->done_arg = arg;
     run->times.started_ns = qn_clock_ns();
-    qn_lane *lane = take_lane(rt, &run->error);
-    if (!lane) {
-        run->status = run->error.status;
-        done(run, arg);
-        return;
-    }
-    run->lane = lane;
-    /* a lane is idle, so its queue cannot be full */
-    (void)lane->stream->device->ops->submit(lane->stream, on_worker, run);
+    if (issue_of(run))
+        take_lanes(run);
+    else
+        start_on_host(run, on_worker);
+}
+
+/* A run on an accelerator, waited for. */
+typedef struct waited {
+    pthread_mutex_t lock;
+    pthread_cond_t cond;
+    bool done;
+} waited;
+
+static void on_done(qn_run *run, void *arg)
+{
+    waited *w = arg;
+    (void)run;
+    pthread_mutex_lock(&w->lock);
+    w->done = true;
+    pthread_cond_signal(&w->cond);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void start_and_wait(qn_run *run)
+{
+    waited w = { .done = false };
+    pthread_mutex_init(&w.lock, NULL);
+    pthread_cond_init(&w.cond, NULL);
+    qn_run_start(run, on_done, &w);
+    pthread_mutex_lock(&w.lock);
+    while (!w.done)
+        pthread_cond_wait(&w.cond, &w.lock);
+    pthread_mutex_unlock(&w.lock);
+    pthread_cond_destroy(&w.cond);
+    pthread_mutex_destroy(&w.lock);
 }
 
 qn_status qn_run_sync(qn_run *run, qn_error *err)
 {
     run->times.started_ns = qn_clock_ns();
-    run_steps(run, qn_cpu_device_team(run->session->runtime->cpu));
+    if (issue_of(run))
+        start_and_wait(run);
+    else
+        run_steps(run, qn_cpu_device_team(run->session->runtime->cpu));
     if (run->status != QN_OK && err)
         *err = run->error;
     return run->status;
@@ -181,19 +233,13 @@ void qn_run_cancel(qn_run *run)
     atomic_store_explicit(&run->cancel, true, memory_order_relaxed);
 }
 
-void qn_run_release_arena(qn_run *run)
-{
-    qn_pool_release_part(run->session->runtime->pool, &run->lease,
-                         QN_PART_ARENA);
-}
-
 void qn_run_release(qn_run *run)
 {
     if (!run->plan)
         return;
     if (run->leased) /* it may be waiting */
         (void)qn_run_lease_cancel(run);
-    qn_pool_release(run->session->runtime->pool, &run->lease);
+    qn_lease_release(run);
     qn_plan_release(run->plan);
     run->plan = NULL;
     run->exec = NULL;

@@ -150,10 +150,15 @@ typedef struct qn_plan_value {
     uint32_t first, last; /* launches, inclusive */
     bool dynamic;
     bool workspace;
+    uint8_t space; /* 0 the host, n the session's accelerator n-1 */
 } qn_plan_value;
 
 typedef struct qn_plan_report {
-    size_t arena_bytes, lower_bound, no_reuse_bytes;
+    size_t arena_bytes, lower_bound, no_reuse_bytes; /* over all devices */
+    size_t device_bytes;      /* what a request leases on accelerators */
+    uint32_t accel_launches;  /* of `launches`, on accelerators */
+    uint32_t copies;          /* between host and accelerators, */
+    size_t copy_bytes;        /* and what they move */
     size_t input_bytes, output_bytes, side_bytes;
     size_t lease_bytes; /* of one request: arena and these, in whole pages */
     size_t plan_bytes;  /* charged as PLAN */
@@ -201,8 +206,10 @@ typedef struct qn_run_times {
 struct qn_run {
     qn_session *session;
     qn_plan *plan;
-    qn_lease lease; /* parts by qn_run_part */
+    qn_lease lease; /* of the host, parts by qn_run_part */
+    qn_lease device_leases[QN_SESSION_ACCELS]; /* ARENA and SIDE */
     qn_waiter waiter;
+    unsigned waits_for; /* private: 0 the host's pool, n device n-1's */
     qn_run_done done;
     void *done_arg;
     void (*leased)(qn_run *run, void *arg, qn_status status);

@@ -40,6 +40,17 @@ typedef struct qn_accel_slot {
     uint32_t n_lanes;
 } qn_accel_slot;
 
+/* Take over options.accels. On an error qn_accels_close() still has to run. */
+QN_NODISCARD qn_status qn_accels_open(qn_runtime *runtime, qn_error *err);
+/* All sessions and runs must be gone. */
+void qn_accels_close(qn_runtime *runtime);
+/* Host memory that devices reach; for the host's pool. */
+qn_pool_source qn_pinned_source(qn_accel *accel);
+/* An idle lane, or NULL: wait->granted() will be called with one, on the thread
+ * that gives it back. */
+qn_device_lane *qn_device_lane_take(qn_accel_slot *slot, qn_lane_wait *wait);
+void qn_device_lane_give(qn_accel_slot *slot, qn_device_lane *lane);
+
 struct qn_runtime {
     qn_runtime_options options;
     qn_device *cpu;

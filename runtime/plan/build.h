@@ -6,6 +6,9 @@
 #include "runtime/exec/session_impl.h"
 #include "runtime/plan/plan.h"
 
+/* Devices want whole values so; the host, QN_ARENA_ALIGN. */
+enum { QN_DEVICE_ALIGN = 256 };
+
 typedef enum qn_bkind {
     QN_BV_INPUT,
     QN_BV_CONST, /* in static memory */
@@ -105,17 +108,25 @@ QN_NODISCARD qn_status qn_build_place(qn_builder *b);
 
 enum { QN_ARENA_ALIGN = 64 };
 
-/* The arena's buffers and where they lie. */
+/* The arenas' buffers and where they lie, space by space. */
 typedef struct qn_places {
     qn_buffer *buffers;
     uint32_t *owners; /* value, or n_values + step for a workspace */
     size_t *offsets;
     size_t n;
+    size_t start[QN_SESSION_ACCELS + 2]; /* of each space in these arrays */
+    qn_layout_stats stats[QN_SESSION_ACCELS + 1];
 } qn_places;
 
 /* Write the plan's tables. */
-QN_NODISCARD qn_status qn_build_finish(qn_builder *b, const qn_places *places,
-                                       const qn_layout_stats *stats);
+QN_NODISCARD qn_status qn_build_finish(qn_builder *b, const qn_places *places);
+/* What qn_plan_read() gives; renumber[step] is a step's number in the plan. */
+QN_NODISCARD qn_status qn_build_report(qn_builder *b, const qn_places *places,
+                                       const uint32_t *renumber);
+/* Copy the plan's constants to the session's devices, and charge them. */
+QN_NODISCARD qn_status qn_plan_upload(qn_plan *plan, char *const *consts,
+                                      qn_error *err);
+void qn_plan_drop_uploads(qn_plan *plan);
 
 /* The value whose memory `v` has. */
 uint32_t qn_build_root(const qn_builder *b, uint32_t v);

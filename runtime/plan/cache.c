@@ -214,6 +214,7 @@ static void to_front(qn_session *s, qn_plan **at)
 
 static void destroy(qn_plan *plan)
 {
+    qn_plan_drop_uploads(plan);
     qn_ledger_give_back(plan->session->runtime->ledger, QN_MEM_PLAN,
                         plan->charged);
     qn_region_release(&plan->region);
@@ -271,8 +272,9 @@ qn_status qn_plan_build(qn_session *session, const qn_tensor *inputs,
     uint64_t start = qn_clock_ns();
     qn_builder b = { .session = session, .plan = plan, .err = err };
     b.strings.base[QN_STRINGS_STATIC] =
-        session->memory.block
-            ? session->memory.block + session->memory.strings_offset : NULL;
+        session->memory.blocks[0].data
+            ? session->memory.blocks[0].data + session->memory.strings_offset
+            : NULL;
     qn_status st = qn_build_emit(&b, inputs);
     if (st == QN_OK && !session->options.no_passes)
         st = qn_build_fuse(&b);
@@ -332,7 +334,7 @@ static qn_status fits(const qn_session *s, const qn_plan *plan, qn_error *err)
     qn_fail(err, QN_TOO_LARGE,
             "this request needs %zu bytes (arena %zu, inputs %zu, outputs %zu); "
             "the budget of %zu bytes leaves %zu beside the loaded models",
-            need, plan->arena_bytes, plan->in_bytes, plan->out_bytes,
+            need, plan->arena_bytes[0], plan->in_bytes, plan->out_bytes,
             state.budget, could);
     return QN_TOO_LARGE;
 }

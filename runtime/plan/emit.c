@@ -292,7 +292,8 @@ static qn_status bind_constants(qn_builder *b, const qn_graph *graph,
         qn_bvalue c = { .kind = QN_BV_CONST, .name = v->name,
                         .dtype = v->type.dtype, .shape = slot->shape,
                         .order = v->order, .slot = v->slot,
-                        .data = slot->plain ? mem->block + slot->offset : NULL };
+                        .data = slot->plain
+                                    ? mem->blocks[0].data + slot->offset : NULL };
         qn_status st = qn_tensor_bytes(c.dtype, &c.shape, &c.bytes, b->err);
         if (st == QN_OK)
             st = qn_build_add_value(b, &c, &map[i]);
@@ -332,7 +333,7 @@ static qn_status bind_inputs(qn_builder *b, const qn_tensor *inputs,
             in = (qn_bvalue){ .kind = QN_BV_CONST, .name = v->name,
                               .dtype = v->type.dtype, .shape = slot->shape,
                               .slot = v->slot,
-                              .data = mem->block + slot->offset };
+                              .data = mem->blocks[0].data + slot->offset };
         }
         qn_status st = qn_tensor_bytes(in.dtype, &in.shape, &in.bytes, b->err);
         if (st != QN_OK)

@@ -163,7 +163,7 @@ static bool can_take(const qn_builder *b, const qn_bstep *s, uint32_t at,
     const qn_bvalue *root = &b->values[r], *vin = &b->values[in],
                     *out = &b->values[s->out[0]];
     if (root->kind != QN_BV_STEP || root->dynamic || root->output >= 0 ||
-        root->last != at || root->bytes != out->bytes ||
+        root->space != out->space || root->last != at || root->bytes != out->bytes ||
         vin->order != out->order || !qn_shape_equal(&vin->shape, &out->shape) ||
         qn_dtype_size(vin->dtype) != qn_dtype_size(out->dtype))
         return false;
@@ -220,7 +220,8 @@ qn_tensor qn_build_physical(const qn_builder *b, uint32_t v)
 static qn_status prepare_step(qn_builder *b, qn_bstep *s)
 {
     const qn_kernel *kernel = s->node->kernel;
-    const qn_static *mem = &b->session->memory;
+    const qn_session *session = b->session;
+    const qn_static *mem = &session->memory;
     if (!kernel->prepare)
         return QN_OK;
     qn_tensor *in = qn_region_alloc(&b->scratch, s->n_in + 1u, sizeof *in);
@@ -232,18 +233,22 @@ static qn_status prepare_step(qn_builder *b, qn_bstep *s)
     for (uint32_t i = 0; i < s->n_in; i++) {
         const qn_packed *p = qn_static_packed(mem, s->owner, i);
         in[i] = qn_build_physical(b, s->in[i]);
-        packed[i] = p ? mem->block + p->offset : NULL;
+        packed[i] = p ? mem->blocks[p->space].data + p->offset : NULL;
     }
     for (uint32_t i = 0; i < s->n_out; i++)
         out[i] = qn_build_physical(b, s->out[i]);
-    qn_device *cpu = b->session->runtime->cpu;
+    qn_device *cpu = session->runtime->cpu;
     qn_prepare p = { .node = s->node, .n_in = s->n_in, .n_out = s->n_out,
                      .in = in, .out = out, .packed = packed,
                      .max_threads = cpu->ops->max_threads(cpu),
-                     .region = &b->plan->region };
+                     .region = &b->plan->region,
+                     .accel = s->space ? session->accels[s->space - 1]->accel
+                                       : NULL,
+                     .precision = session->options.precision };
     qn_status st = kernel->prepare(&p, b->err);
     s->state = p.state;
     s->workspace = p.workspace;
+    s->clear = p.clear;
     if (st != QN_OK) {
         char text[QN_NODE_TEXT];
         qn_error_prefix(b->err, "%s", qn_node_text(s->node, text));
@@ -254,44 +259,55 @@ static qn_status prepare_step(qn_builder *b, qn_bstep *s)
 /* ---- layout ---- */
 
 static void add_place(qn_places *p, uint32_t owner, uint32_t first, uint32_t last,
-                      size_t bytes)
+                      size_t bytes, uint8_t space)
 {
     p->owners[p->n] = owner;
-    p->buffers[p->n++] = (qn_buffer){ .lower = first, .upper = last + 1,
-                                      .bytes = bytes, .align = QN_ARENA_ALIGN,
-                                      .group = -1 };
+    p->buffers[p->n++] = (qn_buffer){
+        .lower = first, .upper = last + 1, .bytes = bytes, .group = -1,
+        .align = space ? QN_DEVICE_ALIGN : QN_ARENA_ALIGN };
 }
 
-static qn_status lay_out(qn_builder *b, qn_places *p, qn_layout_stats *stats)
+static void collect(const qn_builder *b, qn_places *p, uint8_t space)
+{
+    for (uint32_t v = 0; v < b->n_values; v++) {
+        const qn_bvalue *value = &b->values[v];
+        if (value->kind == QN_BV_STEP && value->root == v && value->used &&
+            value->output < 0 && value->bytes && value->space == space &&
+            (!value->dynamic || value->bounded))
+            add_place(p, v, value->first, value->last, value->bytes, space);
+    }
+    for (uint32_t i = 0; i < b->n_steps; i++)
+        if (b->steps[i].live && b->steps[i].workspace &&
+            b->steps[i].space == space)
+            add_place(p, b->n_values + i, i, i, b->steps[i].workspace, space);
+}
+
+static qn_status lay_out(qn_builder *b, qn_places *p)
 {
     size_t cap = (size_t)b->n_values + b->n_steps + 1;
+    uint32_t n_spaces = b->session->memory.n_spaces;
+    qn_status st = QN_OK;
     p->buffers = qn_region_alloc(&b->scratch, cap, sizeof *p->buffers);
     p->owners = qn_region_alloc(&b->scratch, cap, sizeof *p->owners);
     p->offsets = qn_region_alloc(&b->scratch, cap, sizeof *p->offsets);
     if (!p->buffers || !p->owners || !p->offsets)
         return qn_build_no_memory(b);
-    for (uint32_t v = 0; v < b->n_values; v++) {
-        const qn_bvalue *value = &b->values[v];
-        if (value->kind == QN_BV_STEP && value->root == v && value->used &&
-            value->output < 0 && value->bytes &&
-            (!value->dynamic || value->bounded))
-            add_place(p, v, value->first, value->last, value->bytes);
+    for (uint8_t space = 0; st == QN_OK && space < n_spaces; space++) {
+        size_t at = p->start[space];
+        qn_layout_options options = { .no_reuse = b->session->options.no_reuse };
+        collect(b, p, space);
+        p->start[space + 1] = p->n;
+        st = qn_layout_solve(p->buffers + at, p->n - at, NULL, &options,
+                             p->offsets + at, &p->stats[space], b->err);
+        if (st == QN_OK)
+            st = qn_layout_verify(p->buffers + at, p->n - at, NULL,
+                                  p->offsets + at, p->stats[space].peak, b->err);
     }
-    for (uint32_t i = 0; i < b->n_steps; i++)
-        if (b->steps[i].live && b->steps[i].workspace)
-            add_place(p, b->n_values + i, i, i, b->steps[i].workspace);
-    qn_layout_options options = { .no_reuse = b->session->options.no_reuse };
-    qn_status st = qn_layout_solve(p->buffers, p->n, NULL, &options, p->offsets,
-                                   stats, b->err);
-    if (st == QN_OK)
-        st = qn_layout_verify(p->buffers, p->n, NULL, p->offsets, stats->peak,
-                              b->err);
     return st;
 }
 
 qn_status qn_build_place(qn_builder *b)
 {
-    qn_layout_stats stats = { 0 };
     qn_places p = { 0 };
     qn_status st = QN_OK;
     find_live(b);
@@ -303,8 +319,8 @@ qn_status qn_build_place(qn_builder *b)
             st = prepare_step(b, s);
     }
     if (st == QN_OK)
-        st = lay_out(b, &p, &stats);
+        st = lay_out(b, &p);
     if (st == QN_OK)
-        st = qn_build_finish(b, &p, &stats);
+        st = qn_build_finish(b, &p);
     return st;
 }

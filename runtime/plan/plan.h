@@ -29,13 +29,15 @@
 #include "runtime/exec/session.h"
 #include "runtime/plan/layout.h"
 
-enum {
-    QN_BASE_STATIC,
-    QN_BASE_PLAN,
-    QN_BASE_ARENA,
-    QN_BASE_IO /* inputs, then outputs, then dynamic values */
-};
+/* Three bases for each space, host first: static memory, plan constants, arena.
+ * Then, from plan->base_io: inputs, outputs, dynamic values. */
+enum { QN_BASE_STATIC, QN_BASE_PLAN, QN_BASE_ARENA, QN_SPACE_BASES };
 #define QN_BASE_NONE UINT32_MAX
+
+static inline uint32_t qn_base(uint8_t space, uint32_t which)
+{
+    return (uint32_t)space * QN_SPACE_BASES + which;
+}
 
 typedef struct qn_addr {
     uint32_t base;
@@ -47,6 +49,7 @@ typedef struct qn_addr {
 typedef struct qn_pvalue {
     qn_tensor t;     /* physical shape (a bound where dynamic); data NULL */
     qn_memory_order order;
+    uint8_t space; /* whose memory it is in */
     qn_addr addr;
     uint32_t dynamic; /* row in the run's table of dynamic values */
 } qn_pvalue;
@@ -60,6 +63,8 @@ typedef struct qn_dynamic {
     uint32_t last;   /* step after which its memory is free */
 } qn_dynamic;
 
+enum { QN_PLAN_QUEUES = 64 };
+
 typedef enum qn_step_kind {
     QN_STEP_LAUNCH,
     QN_STEP_COPY,        /* out[0] = in[0] */
@@ -68,9 +73,21 @@ typedef enum qn_step_kind {
     QN_STEP_JUMP_UNLESS, /* to target if in[0] is false */
 } qn_step_kind;
 
+#define QN_NO_EVENT UINT32_MAX
+
 typedef struct qn_step {
     qn_step_kind kind;
     bool dynamic;
+    uint8_t space; /* where it runs; of a copy: the device that moves the bytes */
+    /* Which FIFO it goes to; 0 is the host's. */
+    uint16_t queue;
+    /* Steps, all earlier, that must have ended: before it starts, beyond what
+     * the order of its queue says; and before it is enqueued, because the host
+     * reads what they wrote. */
+    uint32_t n_waits, n_host_waits;
+    const uint32_t *waits, *host_waits;
+    uint32_t event; /* recorded behind it, for those who wait; or NO_EVENT */
+    uint32_t clear; /* outputs to be zeroed before, see qn_prepare */
     uint32_t target;
     const qn_node *node;
     const qn_kernel *kernel;
@@ -96,13 +113,22 @@ struct qn_plan {
     uint32_t n_values;
     qn_step *steps;
     uint32_t n_steps;
-    uint32_t n_in, n_out, n_bases;
+    uint32_t n_in, n_out, n_bases, base_io;
+    uint32_t n_spaces;
+    uint32_t n_queues;
+    uint8_t queue_space[QN_PLAN_QUEUES];   /* whose stream a queue is */
+    uint8_t queue_stream[QN_PLAN_QUEUES];  /* its number there */
+    uint32_t n_events;
     const uint32_t *in_values, *out_values; /* values[] */
     size_t *in_offsets, *out_offsets;       /* in their lease parts */
     qn_dynamic *dynamics;
     uint32_t n_dynamics;
-    char *host; /* known values: what QN_BASE_PLAN points at */
-    size_t arena_bytes, in_bytes, out_bytes;
+    char *consts[QN_SESSION_ACCELS + 1]; /* known values, by space: what
+                                            QN_BASE_PLAN points at */
+    size_t const_bytes[QN_SESSION_ACCELS + 1]; /* devices: charged there */
+    size_t arena_bytes[QN_SESSION_ACCELS + 1], in_bytes, out_bytes;
+    size_t device_side[QN_SESSION_ACCELS + 1]; /* for values that could not be
+                                                  planned; see launch.h */
     size_t table_bytes;    /* head of SIDE: bases, shapes, arguments */
     size_t heap_bytes;     /* SIDE heap for dynamic values */
     size_t strings_bytes;  /* SIDE string heap */

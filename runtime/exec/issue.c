@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs that use accelerators. One thread at a time walks the list of steps:
+ * what runs on the host it runs, what runs on a device it only enqueues, in the
+ * list's order. Where the host needs what a device has not done yet the walk
+ * ends, and goes on when the device's reaper says so: no thread waits.
+ *
+ *   begin ─ steps ... ─ join streams ─ end ─ (last event) ─ faults of the data
+ *
+ * Whatever happens the walk comes to its end: a run that fails or is cancelled
+ * gives nothing back before the devices have passed all that it enqueued.
+ */
+#include "runtime/base/clock.h"
+#include "runtime/exec/launch.h"
+#include "runtime/exec/session_impl.h"
+
+static const struct qn_accel_ops *ops_of(const qn_run *run, uint32_t lane)
+{
+    return run->session->accels[lane]->accel->ops;
+}
+
+static uint32_t n_lanes(const qn_run *run)
+{
+    return run->plan->n_spaces - 1;
+}
+
+/* Behind the plan's own events: one for a stream's end, one for the walk's. */
+static uint32_t stream_event(const qn_run *run, unsigned stream)
+{
+    return run->plan->n_events + stream;
+}
+
+static uint32_t walk_event(const qn_run *run)
+{
+    return run->plan->n_events + QN_ACCEL_STREAMS;
+}
+
+static void note_lost(qn_run *run, uint32_t lane)
+{
+    qn_accel *accel = run->session->accels[lane]->accel;
+    qn_exec *e = run->exec;
+    qn_error why = { 0 };
+    e->issue->lost = true;
+    if (accel->ops->dead(accel, &why) && run->error.status != QN_DEVICE_LOST)
+        run->error = why;
+}
+
+static void on_event(void *arg, qn_status status)
+{
+    qn_run *run = arg;
+    qn_issue *q = ((qn_exec *)run->exec)->issue;
+    if (status != QN_OK)
+        q->lost = true;
+    q->resume(run);
+}
+
+/* True: reached, or never to be. False: on_event() will be called. */
+static bool reached(qn_run *run, uint32_t lane, uint32_t event)
+{
+    qn_issue *q = ((qn_exec *)run->exec)->issue;
+    if (q->lost || ops_of(run, lane)->query(q->lanes[lane], event))
+        return true;
+    q->notice = (qn_notice){ .fn = on_event, .arg = run };
+    ops_of(run, lane)->notify(q->lanes[lane], event, &q->notice);
+    return false;
+}
+
+static qn_status begin(qn_run *run)
+{
+    const qn_issue *q = ((qn_exec *)run->exec)->issue;
+    qn_status st = QN_OK;
+    for (uint32_t i = 0; st == QN_OK && i < n_lanes(run); i++) {
+        st = ops_of(run, i)->reserve(q->lanes[i], walk_event(run) + 1,
+                                     &run->error);
+        if (st == QN_OK)
+            st = ops_of(run, i)->begin(q->lanes[i], &run->error);
+    }
+    /* other streams start behind it */
+    for (uint32_t n = 0; st == QN_OK && n < run->plan->n_queues; n++) {
+        uint8_t space = run->plan->queue_space[n];
+        unsigned stream = run->plan->queue_stream[n];
+        if (!space || !stream)
+            continue;
+        const struct qn_accel_ops *ops = ops_of(run, space - 1u);
+        qn_alane *lane = q->lanes[space - 1];
+        st = ops->record(lane, 0, stream_event(run, 0), &run->error);
+        if (st == QN_OK)
+            st = ops->wait(lane, stream, lane, stream_event(run, 0),
+                           &run->error);
+    }
+    return st;
+}
+
+/* All streams of a lane are joined into stream 0. A device that does not even
+ * take that is dead, or will be idle soon: the last event says so. */
+static void end_lane(qn_run *run, uint32_t i)
+{
+    const qn_issue *q = ((qn_exec *)run->exec)->issue;
+    const struct qn_accel_ops *ops = ops_of(run, i);
+    qn_status st = QN_OK;
+    for (uint32_t n = 0; st == QN_OK && n < run->plan->n_queues; n++) {
+        unsigned stream = run->plan->queue_stream[n];
+        if (run->plan->queue_space[n] != i + 1 || !stream)
+            continue;
+        st = ops->record(q->lanes[i], stream, stream_event(run, stream),
+                         &run->error);
+        if (st == QN_OK)
+            st = ops->wait(q->lanes[i], 0, q->lanes[i],
+                           stream_event(run, stream), &run->error);
+    }
+    if (st == QN_OK)
+        st = ops->end(q->lanes[i], &run->error);
+    if (st == QN_OK)
+        st = ops->record(q->lanes[i], 0, walk_event(run), &run->error);
+    if (st != QN_OK && run->status == QN_OK)
+        run->status = st;
+}
+
+static void see_faults(qn_run *run, uint32_t i)
+{
+    const qn_issue *q = ((qn_exec *)run->exec)->issue;
+    char text[160], node[QN_NODE_TEXT];
+    uint32_t step;
+    if (run->status != QN_OK ||
+        !ops_of(run, i)->fault(q->lanes[i], &step, text, sizeof text))
+        return;
+    const qn_node *at =
+        step < run->plan->n_steps ? run->plan->steps[step].node : NULL;
+    run->status = qn_fail(&run->error, QN_RANGE, "%s: %s",
+                          at ? qn_node_text(at, node) : "a kernel", text);
+}
+
+/* True: all lanes are done with this run. */
+static bool finish(qn_run *run)
+{
+    qn_issue *q = ((qn_exec *)run->exec)->issue;
+    if (!q->ended) {
+        q->ended = true;
+        for (uint32_t i = 0; i < n_lanes(run); i++)
+            end_lane(run, i);
+    }
+    while (q->ending < n_lanes(run)) {
+        if (!reached(run, q->ending, walk_event(run)))
+            return false;
+        if (ops_of(run, q->ending)->dead(
+                run->session->accels[q->ending]->accel, NULL)) {
+            note_lost(run, q->ending);
+            run->status = QN_DEVICE_LOST;
+        }
+        see_faults(run, q->ending);
+        q->ending++;
+    }
+    return true;
+}
+
+/* False: the walk goes on later. */
+static bool host_waits(qn_run *run, const qn_step *s)
+{
+    for (uint32_t k = 0; k < s->n_host_waits; k++) {
+        const qn_step *from = &run->plan->steps[s->host_waits[k]];
+        if (!reached(run, from->space - 1u, from->event))
+            return false;
+    }
+    return true;
+}
+
+static qn_status stream_waits(qn_run *run, const qn_step *s)
+{
+    const qn_issue *q = ((qn_exec *)run->exec)->issue;
+    qn_status st = QN_OK;
+    for (uint32_t k = 0; st == QN_OK && k < s->n_waits; k++) {
+        const qn_step *from = &run->plan->steps[s->waits[k]];
+        st = ops_of(run, s->space - 1u)
+                 ->wait(q->lanes[s->space - 1],
+                        run->plan->queue_stream[s->queue],
+                        q->lanes[from->space - 1], from->event, &run->error);
+    }
+    return st;
+}
+
+static qn_status record(qn_run *run, const qn_step *s, uint32_t event)
+{
+    const qn_issue *q = ((qn_exec *)run->exec)->issue;
+    return ops_of(run, s->space - 1u)
+        ->record(q->lanes[s->space - 1], run->plan->queue_stream[s->queue],
+                 event, &run->error);
+}
+
+/* Step q->pc is enqueued, or has run. True: the host has to see its end before
+ * anything else, to know a shape or to name the kernel that fails. */
+static bool must_see(qn_run *run, const qn_step *s)
+{
+    const qn_issue *q = ((qn_exec *)run->exec)->issue;
+    return s->space && (q->finishing != UINT32_MAX ||
+                        run->session->options.sync_launch);
+}
+
+static qn_status go_on(qn_run *run, qn_team *team, bool *paused)
+{
+    qn_issue *q = ((qn_exec *)run->exec)->issue;
+    qn_status st = QN_OK;
+    if (q->finishing != UINT32_MAX && !q->lost)
+        st = qn_exec_finish_step(run, q->finishing);
+    q->finishing = UINT32_MAX;
+    while (st == QN_OK && q->pc < run->plan->n_steps) {
+        const qn_step *s = &run->plan->steps[q->pc];
+        uint32_t next;
+        st = qn_exec_may_go_on(run);
+        if (st == QN_OK && !host_waits(run, s)) {
+            *paused = true;
+            return QN_OK;
+        }
+        if (q->lost)
+            return QN_DEVICE_LOST;
+        if (st == QN_OK && s->space)
+            st = stream_waits(run, s);
+        if (st == QN_OK)
+            st = qn_exec_step(run, q->pc, team, &next);
+        if (st == QN_OK && s->event != QN_NO_EVENT)
+            st = record(run, s, s->event);
+        if (st != QN_OK)
+            break;
+        q->pc = next;
+        if (!must_see(run, s))
+            continue;
+        st = record(run, s, walk_event(run));
+        if (st == QN_OK && !reached(run, s->space - 1u, walk_event(run))) {
+            *paused = true;
+            return QN_OK;
+        }
+        if (st == QN_OK && q->finishing != UINT32_MAX && !q->lost)
+            st = qn_exec_finish_step(run, q->finishing);
+        q->finishing = UINT32_MAX;
+    }
+    return st;
+}
+
+bool qn_issue_steps(qn_run *run, qn_team *team, void (*resume)(qn_run *run))
+{
+    qn_issue *q = ((qn_exec *)run->exec)->issue;
+    bool paused = false;
+    q->resume = resume;
+    if (!q->begun) {
+        q->begun = true;
+        run->status = begin(run);
+    }
+    if (!q->ended && run->status == QN_OK) {
+        run->status = go_on(run, team, &paused);
+        if (paused)
+            return false;
+    }
+    return finish(run);
+}
