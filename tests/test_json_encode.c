@@ -389,6 +389,7 @@ static void test_faults(void **state)
         [QN_NOT_READY] = 503,   [QN_BUSY] = 429,      [QN_NO_MEMORY] = 503,
         [QN_CANCELLED] = 499,   [QN_DEADLINE] = 504,  [QN_IO] = 500,
         [QN_DEVICE] = 500,      [QN_INTERNAL] = 500,
+        [QN_DEVICE_LOST] = 503,
     };
     char buf[1024];
     qn_error fault = { 0 }, err = { 0 };

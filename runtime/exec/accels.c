@@ -82,29 +82,22 @@ static qn_status open_slot(qn_runtime *rt, qn_accel_slot *slot, qn_error *err)
     return st != QN_OK ? qn_error_prefix(err, "%s", slot->accel->label) : QN_OK;
 }
 
-qn_status qn_accels_open(qn_runtime *rt, qn_error *err)
+qn_status qn_accel_slots_open(qn_runtime *rt, qn_error *err)
 {
     uint32_t n = rt->options.n_accels;
     qn_status st = QN_OK;
     rt->accels = qn_calloc(n + 1u, sizeof *rt->accels);
     if (!rt->accels)
         st = qn_fail(err, QN_NO_MEMORY, "no memory for %u devices", n);
-    for (uint32_t i = 0; i < n; i++) {
-        if (!rt->accels) {
-            rt->options.accels[i]->ops->free(rt->options.accels[i]);
-            continue;
-        }
+    for (uint32_t i = 0; st == QN_OK && i < n; i++) {
         rt->accels[i].accel = rt->options.accels[i];
         rt->n_accels++;
-        if (st == QN_OK)
-            st = open_slot(rt, &rt->accels[i], err);
-        else
-            pthread_mutex_init(&rt->accels[i].lock, NULL);
+        st = open_slot(rt, &rt->accels[i], err);
     }
     return st;
 }
 
-void qn_accels_close(qn_runtime *rt)
+void qn_accel_slots_close(qn_runtime *rt)
 {
     for (uint32_t i = 0; i < rt->n_accels; i++) {
         qn_accel_slot *slot = &rt->accels[i];
@@ -116,7 +109,6 @@ void qn_accels_close(qn_runtime *rt)
         }
         qn_pool_free(slot->pool);
         qn_ledger_free(slot->ledger);
-        slot->accel->ops->free(slot->accel);
         pthread_mutex_destroy(&slot->lock);
     }
     qn_free(rt->accels);

@@ -24,15 +24,24 @@ static uint32_t n_lanes(const qn_run *run)
     return run->plan->n_spaces - 1;
 }
 
+/* Lanes that have a stream of the queue: [*first, *end). */
+static void lanes_of(const qn_run *run, uint32_t queue, uint32_t *first,
+                     uint32_t *end)
+{
+    uint8_t space = run->plan->queue_space[queue];
+    *first = space == QN_SPACE_ALL ? 0 : space ? space - 1u : 0;
+    *end = space == QN_SPACE_ALL ? n_lanes(run) : space ? space : 0;
+}
+
 /* Behind the plan's own events: one for a stream's end, one for the walk's. */
 static uint32_t stream_event(const qn_run *run, unsigned stream)
 {
-    return run->plan->n_events + stream;
+    return run->plan->n_records + stream;
 }
 
 static uint32_t walk_event(const qn_run *run)
 {
-    return run->plan->n_events + QN_ACCEL_STREAMS;
+    return run->plan->n_records + QN_ACCEL_STREAMS;
 }
 
 static void note_lost(qn_run *run, uint32_t lane)
@@ -65,6 +74,17 @@ static bool reached(qn_run *run, uint32_t lane, uint32_t event)
     return false;
 }
 
+/* The stream starts behind what stream 0 of its lane has so far. */
+static qn_status start_behind(qn_run *run, uint32_t i, unsigned stream)
+{
+    qn_alane *lane = ((qn_exec *)run->exec)->issue->lanes[i];
+    const struct qn_accel_ops *ops = ops_of(run, i);
+    qn_status st = ops->record(lane, 0, stream_event(run, 0), &run->error);
+    return st != QN_OK ? st
+                       : ops->wait(lane, stream, lane, stream_event(run, 0),
+                                   &run->error);
+}
+
 static qn_status begin(qn_run *run)
 {
     const qn_issue *q = ((qn_exec *)run->exec)->issue;
@@ -77,16 +97,10 @@ static qn_status begin(qn_run *run)
     }
     /* other streams start behind it */
     for (uint32_t n = 0; st == QN_OK && n < run->plan->n_queues; n++) {
-        uint8_t space = run->plan->queue_space[n];
-        unsigned stream = run->plan->queue_stream[n];
-        if (!space || !stream)
-            continue;
-        const struct qn_accel_ops *ops = ops_of(run, space - 1u);
-        qn_alane *lane = q->lanes[space - 1];
-        st = ops->record(lane, 0, stream_event(run, 0), &run->error);
-        if (st == QN_OK)
-            st = ops->wait(lane, stream, lane, stream_event(run, 0),
-                           &run->error);
+        uint32_t i, end;
+        lanes_of(run, n, &i, &end);
+        for (; st == QN_OK && run->plan->queue_stream[n] && i < end; i++)
+            st = start_behind(run, i, run->plan->queue_stream[n]);
     }
     return st;
 }
@@ -100,7 +114,9 @@ static void end_lane(qn_run *run, uint32_t i)
     qn_status st = QN_OK;
     for (uint32_t n = 0; st == QN_OK && n < run->plan->n_queues; n++) {
         unsigned stream = run->plan->queue_stream[n];
-        if (run->plan->queue_space[n] != i + 1 || !stream)
+        uint32_t first, end;
+        lanes_of(run, n, &first, &end);
+        if (i < first || i >= end || !stream)
             continue;
         st = ops->record(q->lanes[i], stream, stream_event(run, stream),
                          &run->error);
@@ -153,37 +169,62 @@ static bool finish(qn_run *run)
     return true;
 }
 
-/* False: the walk goes on later. */
+static qn_status record_on(qn_run *run, uint32_t queue, uint32_t event)
+{
+    const qn_issue *q = ((qn_exec *)run->exec)->issue;
+    uint32_t i, end;
+    qn_status st = QN_OK;
+    lanes_of(run, queue, &i, &end);
+    for (; st == QN_OK && i < end; i++)
+        st = ops_of(run, i)->record(q->lanes[i], run->plan->queue_stream[queue],
+                                    event, &run->error);
+    return st;
+}
+
+static qn_status make_records(qn_run *run, uint32_t first, uint32_t n)
+{
+    qn_status st = QN_OK;
+    for (uint32_t r = first; st == QN_OK && r < first + n; r++)
+        st = record_on(run, run->plan->records[r].queue, r);
+    return st;
+}
+
+/* False: the walk goes on later, and looks at all of them again. */
 static bool host_waits(qn_run *run, const qn_step *s)
 {
     for (uint32_t k = 0; k < s->n_host_waits; k++) {
-        const qn_step *from = &run->plan->steps[s->host_waits[k]];
-        if (!reached(run, from->space - 1u, from->event))
-            return false;
+        uint32_t r = s->host_waits[k], i, end;
+        lanes_of(run, run->plan->records[r].queue, &i, &end);
+        for (; i < end; i++)
+            if (!reached(run, i, r))
+                return false;
     }
     return true;
 }
 
-static qn_status stream_waits(qn_run *run, const qn_step *s)
+/* Every stream of the step's queue waits for every stream of the record's. */
+static qn_status stream_wait(qn_run *run, const qn_step *s, uint32_t r)
 {
     const qn_issue *q = ((qn_exec *)run->exec)->issue;
+    uint32_t to, to_end, from, from_end;
     qn_status st = QN_OK;
-    for (uint32_t k = 0; st == QN_OK && k < s->n_waits; k++) {
-        const qn_step *from = &run->plan->steps[s->waits[k]];
-        st = ops_of(run, s->space - 1u)
-                 ->wait(q->lanes[s->space - 1],
-                        run->plan->queue_stream[s->queue],
-                        q->lanes[from->space - 1], from->event, &run->error);
+    lanes_of(run, s->queue, &to, &to_end);
+    for (; st == QN_OK && to < to_end; to++) {
+        lanes_of(run, run->plan->records[r].queue, &from, &from_end);
+        for (; st == QN_OK && from < from_end; from++)
+            st = ops_of(run, to)->wait(q->lanes[to],
+                                       run->plan->queue_stream[s->queue],
+                                       q->lanes[from], r, &run->error);
     }
     return st;
 }
 
-static qn_status record(qn_run *run, const qn_step *s, uint32_t event)
+static qn_status stream_waits(qn_run *run, const qn_step *s)
 {
-    const qn_issue *q = ((qn_exec *)run->exec)->issue;
-    return ops_of(run, s->space - 1u)
-        ->record(q->lanes[s->space - 1], run->plan->queue_stream[s->queue],
-                 event, &run->error);
+    qn_status st = QN_OK;
+    for (uint32_t k = 0; st == QN_OK && k < s->n_waits; k++)
+        st = stream_wait(run, s, s->waits[k]);
+    return st;
 }
 
 /* Step q->pc is enqueued, or has run. True: the host has to see its end before
@@ -206,6 +247,9 @@ static qn_status go_on(qn_run *run, qn_team *team, bool *paused)
         const qn_step *s = &run->plan->steps[q->pc];
         uint32_t next;
         st = qn_exec_may_go_on(run);
+        if (st == QN_OK && !q->arrived)
+            st = make_records(run, s->first_record, s->n_records);
+        q->arrived = true;
         if (st == QN_OK && !host_waits(run, s)) {
             *paused = true;
             return QN_OK;
@@ -216,14 +260,13 @@ static qn_status go_on(qn_run *run, qn_team *team, bool *paused)
             st = stream_waits(run, s);
         if (st == QN_OK)
             st = qn_exec_step(run, q->pc, team, &next);
-        if (st == QN_OK && s->event != QN_NO_EVENT)
-            st = record(run, s, s->event);
         if (st != QN_OK)
             break;
         q->pc = next;
+        q->arrived = false;
         if (!must_see(run, s))
             continue;
-        st = record(run, s, walk_event(run));
+        st = record_on(run, s->queue, walk_event(run));
         if (st == QN_OK && !reached(run, s->space - 1u, walk_event(run))) {
             *paused = true;
             return QN_OK;

@@ -39,7 +39,7 @@ qn_status qn_runtime_new(const qn_runtime_options *options, qn_runtime **out,
         rt->options.memory_budget = limit - limit / DEFAULT_RESERVE_SHARE;
     }
     pthread_mutex_init(&rt->lock, NULL);
-    qn_status devices = qn_accels_open(rt, err);
+    qn_status devices = qn_accel_slots_open(rt, err);
     qn_status st = devices != QN_OK ? devices : qn_cpu_device_new(rt->options.threads, &rt->cpu, err);
     if (st == QN_OK && rt->options.max_running <= 0)
         rt->options.max_running = 2 * qn_runtime_threads(rt) + 2;
@@ -81,7 +81,7 @@ void qn_runtime_free(qn_runtime *rt)
     }
     qn_pool_free(rt->pool);
     qn_ledger_free(rt->ledger);
-    qn_accels_close(rt); /* last: the pool had pinned memory */
+    qn_accel_slots_close(rt); /* last: the pool had pinned memory */
     pthread_mutex_destroy(&rt->lock);
     qn_free(rt);
 }

@@ -31,8 +31,8 @@ typedef struct qn_runtime_options {
     size_t max_waiters;   /* runs queued for memory; 0: 1024 */
     int max_running;      /* runs that hold memory at once, others queue; 0: two
                              for each thread, and two to decode and encode */
-    /* Opened devices, which the runtime takes over in any case, and the bytes
-     * that it may use of each; 0: what is free now, less an eighth. */
+    /* Opened devices, borrowed: they outlive the runtime. And the bytes that it
+     * may use of each; 0: what is free now, less an eighth. */
     qn_accel *const *accels;
     uint32_t n_accels;
     size_t accel_budget;

@@ -40,10 +40,11 @@ typedef struct qn_accel_slot {
     uint32_t n_lanes;
 } qn_accel_slot;
 
-/* Take over options.accels. On an error qn_accels_close() still has to run. */
-QN_NODISCARD qn_status qn_accels_open(qn_runtime *runtime, qn_error *err);
+/* Lanes, ledger and pool of options.accels; qn_accel_slots_close() also after an
+ * error. */
+QN_NODISCARD qn_status qn_accel_slots_open(qn_runtime *runtime, qn_error *err);
 /* All sessions and runs must be gone. */
-void qn_accels_close(qn_runtime *runtime);
+void qn_accel_slots_close(qn_runtime *runtime);
 /* Host memory that devices reach; for the host's pool. */
 qn_pool_source qn_pinned_source(qn_accel *accel);
 /* An idle lane, or NULL: wait->granted() will be called with one, on the thread

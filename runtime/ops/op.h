@@ -26,7 +26,10 @@ typedef enum qn_op_flag {
     QN_OP_SAME_TYPE = 1 << 4,
     /* Position-independent: every output element depends only on the elements
      * at its own (broadcast) position. Lets layout passes go through. */
-    QN_OP_ELEMENTWISE = 1 << 5
+    QN_OP_ELEMENTWISE = 1 << 5,
+    /* Exchanges data between the parts of a split model: runs on a queue of its
+     * own, on contiguous blocks. (ai.quern AllReduce ...) */
+    QN_OP_COLLECTIVE = 1 << 6
 } qn_op_flag;
 
 /* What infer() sees. All shapes are exact, or bounds. */

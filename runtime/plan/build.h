@@ -52,6 +52,8 @@ typedef struct qn_bstep {
     uint8_t space;  /* where it runs; copies: the device that moves the bytes */
 } qn_bstep;
 
+typedef struct qn_streams qn_streams; /* streams.h */
+
 typedef struct qn_builder {
     qn_session *session;
     qn_plan *plan;
@@ -63,6 +65,7 @@ typedef struct qn_builder {
     uint32_t *inputs, *outputs; /* values of the main graph's ends */
     qn_strings strings; /* static heap only */
     int maybe; /* branches around whose condition is not known */
+    qn_streams *streams; /* NULL: everything on the host's one queue */
     qn_error *err;
 } qn_builder;
 

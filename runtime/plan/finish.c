@@ -6,7 +6,7 @@
  */
 #include "runtime/base/checked.h"
 #include "runtime/exec/launch.h"
-#include "runtime/plan/build.h"
+#include "runtime/plan/streams.h"
 
 #include <string.h>
 
@@ -152,7 +152,7 @@ static qn_status finish_step(qn_builder *b, const tables *t, uint32_t i,
     *out = (qn_step){ .kind = s->kind, .dynamic = s->dynamic, .node = s->node,
                       .kernel = s->node ? s->node->kernel : NULL,
                       .state = s->state, .n_in = s->n_in, .n_out = s->n_out,
-                      .space = s->space, .event = QN_NO_EVENT,
+                      .space = s->space,
                       .clear = s->clear,
                       .workspace = { qn_base(s->space, QN_BASE_ARENA),
                                      t->work[i] },
@@ -182,6 +182,77 @@ static qn_status finish_step(qn_builder *b, const tables *t, uint32_t i,
     return out->in && out->out ? QN_OK : qn_build_no_memory(b);
 }
 
+/* ---- queues ---- */
+
+/* Which stream of which device each queue is. */
+static void finish_queues(qn_builder *b)
+{
+    const qn_schedule *s = &b->streams->schedule;
+    qn_plan *plan = b->plan;
+    uint8_t used[QN_SESSION_ACCELS + 1] = { 0 };
+    plan->n_queues = s->n_queues;
+    for (uint32_t q = 0; q < s->n_queues; q++) {
+        bool comm = s->queue_class[q] >= plan->n_spaces;
+        plan->queue_space[q] = comm ? (plan->n_spaces > 1 ? QN_SPACE_ALL : 0)
+                                    : (uint8_t)s->queue_class[q];
+        plan->queue_stream[q] =
+            comm ? QN_ACCEL_STREAM_COMM : used[plan->queue_space[q]]++;
+    }
+    plan->waits_naive = s->stats.naive;
+    plan->waits_kept = s->stats.waits;
+}
+
+/* Steps that each queue was given before a place in the list. */
+static qn_status finish_records(qn_builder *b)
+{
+    const qn_schedule *s = &b->streams->schedule;
+    qn_plan *plan = b->plan;
+    uint32_t given[QN_PLAN_QUEUES] = { 0 }, r = 0;
+    plan->records = qn_region_alloc(&plan->region, s->n_records + 1u,
+                                    sizeof *plan->records);
+    if (!plan->records)
+        return qn_build_no_memory(b);
+    for (uint32_t at = 0; at <= s->n; at++) {
+        for (; r < s->n_records && s->records[r].at == at; r++)
+            plan->records[r] = (qn_plan_record){
+                s->records[r].queue, given[s->records[r].queue] };
+        /* the host's side of a step is no step of the plan */
+        if (at < s->n && b->streams->place[b->streams->order[at]] == at)
+            given[s->queue[at]]++;
+    }
+    plan->n_records = s->n_records;
+    plan->end_record = s->record_start[s->n];
+    return QN_OK;
+}
+
+static qn_status copy_numbers(qn_builder *b, const uint32_t *from, uint32_t n,
+                              const uint32_t **out)
+{
+    uint32_t *to = qn_region_alloc(&b->plan->region, n + 1u, sizeof *to);
+    if (to && n)
+        memcpy(to, from, n * sizeof *to);
+    *out = to;
+    return to ? QN_OK : qn_build_no_memory(b);
+}
+
+static qn_status queue_step(qn_builder *b, uint32_t i, qn_step *out)
+{
+    const qn_schedule *s = &b->streams->schedule;
+    uint32_t at = b->streams->place[i], first = at - b->streams->host_side[i];
+    bool host = s->host_issues && s->queue[at] == 0;
+    uint32_t host_end = host ? at + 1 : at;
+    out->queue = (uint16_t)s->queue[at];
+    out->first_record = s->record_start[first];
+    out->n_records = s->record_start[at + 1] - out->first_record;
+    out->n_host_waits = s->wait_start[host_end] - s->wait_start[first];
+    out->n_waits = s->wait_start[at + 1] - s->wait_start[host_end];
+    qn_status st = copy_numbers(b, s->waits + s->wait_start[first],
+                                out->n_host_waits, &out->host_waits);
+    return st != QN_OK ? st
+                       : copy_numbers(b, s->waits + s->wait_start[host_end],
+                                      out->n_waits, &out->waits);
+}
+
 static void renumber(qn_builder *b, tables *t)
 {
     uint32_t n = 0;
@@ -203,8 +274,16 @@ static qn_status finish_steps(qn_builder *b, const tables *t)
     if (!plan->steps)
         return qn_build_no_memory(b);
     for (uint32_t i = 0; st == QN_OK && i < b->n_steps; i++)
-        if (b->steps[i].live && !b->steps[i].gone)
-            st = finish_step(b, t, i, &plan->steps[t->renumber[i]]);
+        if (b->steps[i].live && !b->steps[i].gone) {
+            qn_step *out = &plan->steps[t->renumber[i]];
+            st = finish_step(b, t, i, out);
+            if (st == QN_OK && b->streams)
+                st = queue_step(b, i, out);
+        }
+    if (st == QN_OK && b->streams) {
+        finish_queues(b);
+        st = finish_records(b);
+    }
     return st;
 }
 

@@ -11,7 +11,7 @@
  */
 #include "runtime/base/checked.h"
 #include "runtime/ops/op.h"
-#include "runtime/plan/build.h"
+#include "runtime/plan/streams.h"
 
 #include <string.h>
 
@@ -282,6 +282,21 @@ static void collect(const qn_builder *b, qn_places *p, uint8_t space)
             add_place(p, b->n_values + i, i, i, b->steps[i].workspace, space);
 }
 
+static qn_status lay_out_space(qn_builder *b, qn_places *p, uint8_t space)
+{
+    size_t at = p->start[space], n = p->start[space + 1] - at;
+    qn_layout_options options = { .no_reuse = b->session->options.no_reuse };
+    const qn_conflicts *conflicts;
+    qn_status st = qn_build_conflicts(b, p, space, &conflicts);
+    if (st == QN_OK)
+        st = qn_layout_solve(p->buffers + at, n, conflicts, &options,
+                             p->offsets + at, &p->stats[space], b->err);
+    if (st == QN_OK)
+        st = qn_layout_verify(p->buffers + at, n, conflicts, p->offsets + at,
+                              p->stats[space].peak, b->err);
+    return st;
+}
+
 static qn_status lay_out(qn_builder *b, qn_places *p)
 {
     size_t cap = (size_t)b->n_values + b->n_steps + 1;
@@ -292,18 +307,42 @@ static qn_status lay_out(qn_builder *b, qn_places *p)
     p->offsets = qn_region_alloc(&b->scratch, cap, sizeof *p->offsets);
     if (!p->buffers || !p->owners || !p->offsets)
         return qn_build_no_memory(b);
-    for (uint8_t space = 0; st == QN_OK && space < n_spaces; space++) {
-        size_t at = p->start[space];
-        qn_layout_options options = { .no_reuse = b->session->options.no_reuse };
+    for (uint8_t space = 0; space < n_spaces; space++) {
         collect(b, p, space);
         p->start[space + 1] = p->n;
-        st = qn_layout_solve(p->buffers + at, p->n - at, NULL, &options,
-                             p->offsets + at, &p->stats[space], b->err);
-        if (st == QN_OK)
-            st = qn_layout_verify(p->buffers + at, p->n - at, NULL,
-                                  p->offsets + at, p->stats[space].peak, b->err);
     }
-    return st;
+    for (uint8_t space = 0; st == QN_OK && space < n_spaces; space++)
+        st = lay_out_space(b, p, space);
+    return st == QN_OK ? qn_build_check_streams(b, p) : st;
+}
+
+static size_t all_arenas(const qn_builder *b, const qn_places *p)
+{
+    size_t sum = 0;
+    for (uint32_t n = 0; n < b->session->memory.n_spaces; n++)
+        sum += p->stats[n].peak;
+    return sum;
+}
+
+/* Streams that were chosen, not asked for, may cost an eighth more memory. */
+static qn_status weigh_streams(qn_builder *b, qn_places *p)
+{
+    if (!b->streams || b->session->options.streams || !qn_streams_several(b))
+        return QN_OK;
+    qn_schedule several = b->streams->schedule;
+    size_t with = all_arenas(b, p);
+    qn_places one = { 0 };
+    qn_status st = qn_build_fewer_streams(b);
+    if (st == QN_OK)
+        st = lay_out(b, &one);
+    if (st != QN_OK)
+        return st;
+    size_t without = all_arenas(b, &one);
+    if (with > without + without / 8)
+        *p = one;
+    else
+        b->streams->schedule = several;
+    return QN_OK;
 }
 
 qn_status qn_build_place(qn_builder *b)
@@ -319,7 +358,11 @@ qn_status qn_build_place(qn_builder *b)
             st = prepare_step(b, s);
     }
     if (st == QN_OK)
+        st = qn_build_streams(b);
+    if (st == QN_OK)
         st = lay_out(b, &p);
+    if (st == QN_OK)
+        st = weigh_streams(b, &p);
     if (st == QN_OK)
         st = qn_build_finish(b, &p);
     return st;

@@ -73,7 +73,14 @@ typedef enum qn_step_kind {
     QN_STEP_JUMP_UNLESS, /* to target if in[0] is false */
 } qn_step_kind;
 
-#define QN_NO_EVENT UINT32_MAX
+/* How far a queue is: it has ended the first `given` steps that it was given.
+ * On a device an event of the record's number. */
+typedef struct qn_plan_record {
+    uint32_t queue, given;
+} qn_plan_record;
+
+/* A queue that has a stream on each device: of collectives. */
+#define QN_SPACE_ALL 0xff
 
 typedef struct qn_step {
     qn_step_kind kind;
@@ -81,12 +88,11 @@ typedef struct qn_step {
     uint8_t space; /* where it runs; of a copy: the device that moves the bytes */
     /* Which FIFO it goes to; 0 is the host's. */
     uint16_t queue;
-    /* Steps, all earlier, that must have ended: before it starts, beyond what
-     * the order of its queue says; and before it is enqueued, because the host
-     * reads what they wrote. */
-    uint32_t n_waits, n_host_waits;
-    const uint32_t *waits, *host_waits;
-    uint32_t event; /* recorded behind it, for those who wait; or NO_EVENT */
+    /* Before it: make these records, then reach these on the host, which reads
+     * something, then let its queue wait for these. */
+    uint32_t first_record, n_records;
+    uint32_t n_host_waits, n_waits;
+    const uint32_t *host_waits, *waits; /* numbers of records */
     uint32_t clear; /* outputs to be zeroed before, see qn_prepare */
     uint32_t target;
     const qn_node *node;
@@ -116,9 +122,11 @@ struct qn_plan {
     uint32_t n_in, n_out, n_bases, base_io;
     uint32_t n_spaces;
     uint32_t n_queues;
-    uint8_t queue_space[QN_PLAN_QUEUES];   /* whose stream a queue is */
-    uint8_t queue_stream[QN_PLAN_QUEUES];  /* its number there */
-    uint32_t n_events;
+    uint8_t queue_space[QN_PLAN_QUEUES];  /* whose stream a queue is, or ALL */
+    uint8_t queue_stream[QN_PLAN_QUEUES]; /* its number there */
+    qn_plan_record *records;
+    uint32_t n_records, end_record; /* from there: made after the last step */
+    uint32_t waits_naive, waits_kept; /* what the planner saw, and needs */
     const uint32_t *in_values, *out_values; /* values[] */
     size_t *in_offsets, *out_offsets;       /* in their lease parts */
     qn_dynamic *dynamics;
