@@ -39,8 +39,9 @@ qn_status qn_runtime_new(const qn_runtime_options *options, qn_runtime **out,
         rt->options.memory_budget = limit - limit / DEFAULT_RESERVE_SHARE;
     }
     pthread_mutex_init(&rt->lock, NULL);
-    qn_status devices = qn_accel_slots_open(rt, err);
-    qn_status st = devices != QN_OK ? devices : qn_cpu_device_new(rt->options.threads, &rt->cpu, err);
+    qn_status st = qn_accel_slots_open(rt, err);
+    if (st == QN_OK)
+        st = qn_cpu_device_new(rt->options.threads, &rt->cpu, err);
     if (st == QN_OK && rt->options.max_running <= 0)
         rt->options.max_running = 2 * qn_runtime_threads(rt) + 2;
     qn_pool_options pool = { .max_waiters = rt->options.max_waiters,

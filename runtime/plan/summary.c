@@ -137,7 +137,8 @@ qn_status qn_build_report(qn_builder *b, const qn_places *p,
         .launches = plan->n_steps, .peak_launch = renumber[peak],
         .peak_node = p->n && b->steps[peak].node
                          ? b->steps[peak].node->op_name : "",
-        .solver = p->stats[fullest].winner, .device_bytes = device_bytes, .n_values = (uint32_t)p->n, .values = values,
+        .solver = p->stats[fullest].winner, .device_bytes = device_bytes,
+        .n_values = (uint32_t)p->n, .values = values,
         .n_inputs = plan->n_in, .inputs = inputs,
         .n_outputs = plan->n_out, .outputs = outputs,
         .output_dynamic = dynamic };
