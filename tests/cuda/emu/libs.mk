@@ -32,4 +32,5 @@ $(EMU_LIBS_OBJ_DIR)/%.o: %.c
 .PHONY: emu-libs
 emu-libs: $(EMU_LIBS)
 
-$(BUILD)/tests/cuda/test_emu_libs.o: CFLAGS_ALL += -isystem $(CUDA_HOME)/include
+$(patsubst %,$(BUILD)/tests/cuda/test_emu_%.o,blas dnn nccl): \
+    CFLAGS_ALL += -isystem $(CUDA_HOME)/include
