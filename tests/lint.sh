@@ -25,12 +25,29 @@ sources=$(find runtime models server tests -name '*.[ch]' | sort)
 ours=$(find runtime models server -name '*.[ch]' | sort)
 
 # --- every header compiles alone
+cuda=${CUDA_HOME:-/usr/local/cuda}/include
+c_header() {
+    $CC -std=c11 -D_GNU_SOURCE -I. -isystem "$cuda" -Wall -Wextra -Wpedantic \
+        -Werror -fsyntax-only -x c "$1" 2>"$scratch/err"
+}
+# Those of device code are C++, as the emulation compiles it; those with types of
+# CUDA need its headers, where these are.
+cuda_header() {
+    [ -e "$cuda/cuda.h" ] || return 0
+    c_header "$1" && return 0
+    cp "$scratch/err" "$scratch/first"
+    "${CXX:-c++}" -std=c++17 -DQN_CUDA_EMU -I. -Itests/cuda/emu -isystem "$cuda" \
+        -fsyntax-only -x c++ "$1" 2>"$scratch/err" && return 0
+    grep -q QN_DEVICE "$1" || cp "$scratch/first" "$scratch/err"
+    return 1
+}
 for h in $(find runtime models server tests -name '*.h' | sort); do
     # templates, expanded once a type by their includer, have no guard
     grep -q '^#ifndef QN_' "$h" || { grep -q 'FN(' "$h" && continue; }
-    $CC -std=c11 -D_GNU_SOURCE -I. -Wall -Wextra -Wpedantic -Werror \
-        -fsyntax-only -x c "$h" 2>"$scratch/err" ||
-        say "$h does not compile alone: $(head -n 1 "$scratch/err")"
+    case $h in
+    runtime/cuda/* | tests/cuda/*) cuda_header "$h" ;;
+    *) c_header "$h" ;;
+    esac || say "$h does not compile alone: $(head -n 1 "$scratch/err")"
 done
 
 # --- includes run one way: server -> models -> runtime
