@@ -56,6 +56,7 @@ TESTDATA ?= /usr/share/libonnx-testdata/data
 all: $(QUERN) cuda ## build build/quern, the libraries, the CUDA plug-in
 
 include runtime/cuda/cuda.mk
+include tests/cuda/cuda.mk
 
 $(QUERN): $(BUILD)/server/main.o $(SERVER_LIB) $(LIB)
 	$(call SAY,LD,$@)

@@ -51,6 +51,11 @@ QN_EMU_API void qn_emu_report(const char *fmt, ...)
  * library's own code) asked for by qn_emu_fail_at() or QN_EMU_FAIL, or 0. */
 QN_EMU_API int qn_emu_fail(const char *api);
 
+/* True if the context of a device (below 0: of any) has a sticky error: work
+ * queued there is dropped from now on. For functions that wait for the work of
+ * other streams, which then will not come. */
+QN_EMU_API bool qn_emu_dead(int device);
+
 /* --- for tests */
 
 /* How often this was done since the last qn_emu_reset_counts(): a kernel's

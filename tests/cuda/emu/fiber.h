@@ -42,13 +42,9 @@ typedef struct qn_simt_state {
     struct qn_simt_run *run;   /* fiber.c; NULL outside of kernels */
 } qn_simt_state;
 
-#ifdef __cplusplus
-extern QN_SIMT_API thread_local qn_simt_state qn_simt
+/* __thread: thread_local of C++ would ask for a constructor at each access */
+extern QN_SIMT_API __thread qn_simt_state qn_simt
     __attribute__((tls_model("initial-exec")));
-#else
-extern QN_SIMT_API _Thread_local qn_simt_state qn_simt
-    __attribute__((tls_model("initial-exec")));
-#endif
 
 /* One kernel of device code; static storage, in a list that never shrinks. */
 typedef struct qn_simt_kernel {

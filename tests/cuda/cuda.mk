@@ -1,0 +1,68 @@
+# Stand-ins for CUDA's libraries, see tests/cuda/README.md: where nvcc and
+# cuda.h are, which runtime/cuda/cuda.mk has looked for.
+#
+#   make cuda-emu     build/cuda-emu/: libcuda.so.1 and the host's builds of our
+#                     kernels, libquern-kernels-emu.so
+#   make cuda-check   the tests that need them
+
+EMU := $(BUILD)/cuda-emu
+EMU_SRC := $(addprefix tests/cuda/emu/,capture.c copy.c driver.c errors.c \
+    event.c faults.c fiber.c graph.c inject.c launch.c log.c memory.c \
+    memory_api.c stream.c symbols.c virtual.c)
+EMU_OBJ := $(EMU_SRC:%.c=$(BUILD)/emu/%.o)
+EMU_DRIVER := $(EMU)/libcuda.so.1
+EMU_KERNELS := $(EMU)/libquern-kernels-emu.so
+EMU_TEST_KERNELS := $(EMU)/libtestkernels-emu.so
+CUDA_TEST_BIN := $(BUILD)/tests/cuda/test_emu
+
+EMU_CXX = $(if $(findstring clang,$(CC)),clang++,g++)
+EMU_CXXFLAGS = -std=c++17 -x c++ -DQN_CUDA_EMU -I. -Itests/cuda/emu $(OPT) -g -fPIC \
+    -pthread -fvisibility=hidden -fno-math-errno -fno-trapping-math -ffp-contract=off \
+    -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wvla -Wundef -Wformat=2 \
+    -Wno-unknown-pragmas $(WERROR) $(SAN) $(CXXFLAGS)
+
+.PHONY: cuda-emu cuda-check
+ifneq ($(HAVE_CUDA),)
+cuda-emu: $(EMU_DRIVER) $(EMU_KERNELS)
+cuda-check: cuda-emu $(CUDA_TEST_BIN) $(EMU_TEST_KERNELS) ## tests on emulated CUDA
+	@set -e; for t in $(CUDA_TEST_BIN); do echo "== $$t"; $$t; done
+else
+cuda-emu cuda-check:
+	@echo "SKIP emulated CUDA: nvcc or cuda.h is not here (CUDA_HOME)"
+endif
+
+# Functions of our own stay inside, so that stand-ins find the driver's alone.
+$(EMU_DRIVER): $(EMU_OBJ)
+	@mkdir -p $(@D)
+	$(call SAY,LD,$@)
+	$(Q)$(CC) -shared $(LDFLAGS_ALL) -Wl,-soname,libcuda.so.1 $^ -o $@ -ldl -lm
+
+$(BUILD)/emu/%.o: %.c
+	@mkdir -p $(@D)
+	$(call SAY,EMU,$<)
+	$(Q)$(CC) $(CFLAGS_ALL) -fPIC -isystem $(CUDA_HOME)/include -MMD -MP -c $< -o $@
+
+$(BUILD)/emu/%.o: %.cu
+	@mkdir -p $(@D)
+	$(call SAY,EMU,$<)
+	$(Q)$(EMU_CXX) $(EMU_CXXFLAGS) -MMD -MP -c $< -o $@
+
+$(EMU_KERNELS): $(CUDA_KERNELS:%.cu=$(BUILD)/emu/%.o) $(EMU_DRIVER)
+	$(call SAY,LD,$@)
+	$(Q)$(EMU_CXX) -shared $(LDFLAGS_ALL) -Wl,-rpath,'$$ORIGIN' $^ -o $@ -lm
+
+$(EMU_TEST_KERNELS): $(BUILD)/emu/tests/cuda/emu/testkernels.o $(EMU_DRIVER)
+	$(call SAY,LD,$@)
+	$(Q)$(EMU_CXX) -shared $(LDFLAGS_ALL) -Wl,-rpath,'$$ORIGIN' $^ -o $@ -lm
+
+$(BUILD)/tests/cuda/%.o: tests/cuda/%.c
+	@mkdir -p $(@D)
+	$(call SAY,CC,$<)
+	$(Q)$(CC) $(CFLAGS_ALL) -isystem $(CUDA_HOME)/include \
+	    -DQN_EMU_DIR='"$(EMU)"' -MMD -MP -c $< -o $@
+
+$(BUILD)/tests/cuda/test_emu: $(BUILD)/tests/cuda/test_emu.o $(EMU_DRIVER) \
+        $(EMU_TEST_KERNELS)
+	$(call SAY,LD,$@)
+	$(Q)$(CC) $(LDFLAGS_ALL) $< $(EMU_DRIVER) -Wl,-rpath,'$$ORIGIN/../../cuda-emu' \
+	    -o $@ -lcmocka -ldl -lm
