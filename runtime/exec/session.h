@@ -157,6 +157,7 @@ typedef struct qn_plan_report {
     size_t arena_bytes, lower_bound, no_reuse_bytes; /* over all devices */
     size_t device_bytes;      /* what a request leases on accelerators */
     uint32_t accel_launches;  /* of `launches`, on accelerators */
+    uint32_t cpu_float_launches; /* on the cpu, with floating-point numbers */
     uint32_t copies;          /* between host and accelerators, */
     size_t copy_bytes;        /* and what they move */
     size_t input_bytes, output_bytes, side_bytes;

@@ -53,13 +53,31 @@ static uint8_t space_of(const qn_places *p, size_t place)
     return space;
 }
 
-/* Copies between spaces that a run makes. */
+static bool is_float(const qn_plan *plan, uint32_t row)
+{
+    return row != QN_NO_VALUE &&
+           (QN_TYPES_FLOAT >> plan->values[row].t.dtype & 1);
+}
+
+static bool touches_floats(const qn_plan *plan, const qn_step *s)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < s->n_in; i++)
+        any |= is_float(plan, s->in[i]);
+    for (uint32_t i = 0; i < s->n_out; i++)
+        any |= is_float(plan, s->out[i]);
+    return any;
+}
+
+/* Launches by device, and copies between spaces. */
 static void count_copies(const qn_plan *plan, qn_plan_report *r)
 {
     for (uint32_t i = 0; i < plan->n_steps; i++) {
         const qn_step *s = &plan->steps[i];
         size_t bytes = 0;
         r->accel_launches += s->kind == QN_STEP_LAUNCH && s->space;
+        r->cpu_float_launches += s->kind == QN_STEP_LAUNCH && !s->space &&
+                                 touches_floats(plan, s);
         if (s->kind != QN_STEP_COPY ||
             plan->values[s->in[0]].space == plan->values[s->out[0]].space)
             continue;

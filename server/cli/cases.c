@@ -234,6 +234,21 @@ static qn_status run_sets(qn_loaded *loaded, const char *dir,
     return st;
 }
 
+/* Where the launches of the session's plans go. */
+static void count_launches(qn_session *session, qn_case_result *out)
+{
+    enum { MOST = 32 };
+    qn_plan *plans[MOST];
+    size_t n = qn_session_plans(session, plans, MOST);
+    for (size_t i = 0; i < n; i++) {
+        qn_plan_report r;
+        qn_plan_read(plans[i], &r);
+        out->accel_launches += r.accel_launches;
+        out->cpu_float_launches += r.cpu_float_launches;
+        qn_plan_release(plans[i]);
+    }
+}
+
 static void judge(qn_case_result *out, qn_verdict verdict, const char *why)
 {
     out->verdict = verdict;
@@ -250,17 +265,14 @@ void qn_case_run(const char *dir, const qn_case_options *options,
     expect want = read_expect(dir);
     memset(out, 0, sizeof *out);
     snprintf(path, sizeof path, "%s/model.onnx", dir);
-    qn_status load = qn_loaded_open(
-        &loaded, path,
-        &(qn_load_options){ .memory_budget = options->memory_budget,
-                            .threads = options->threads,
-                            .no_reuse = options->no_reuse,
-                            .no_passes = options->no_passes,
-                            .loose_shapes = true }, /* the data decide */
-        &err);
+    qn_load_options how = options->load;
+    how.session.loose_shapes = true; /* the data decide */
+    qn_status load = qn_loaded_open(&loaded, path, &how, &err);
     qn_status st = load;
     if (load == QN_OK)
         st = run_sets(&loaded, dir, options, &refused, &err);
+    if (load == QN_OK)
+        count_launches(loaded.session, out);
     qn_loaded_close(&loaded);
 
     if (want == EXPECT_ANY)

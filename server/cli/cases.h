@@ -12,6 +12,7 @@
 #define QN_SERVER_CLI_CASES_H
 
 #include "server/cli/compare.h"
+#include "server/cli/loaded.h"
 
 #include <stdbool.h>
 
@@ -31,14 +32,15 @@ typedef enum qn_verdict { QN_PASSED, QN_FAILED, QN_SKIPPED } qn_verdict;
 
 typedef struct qn_case_options {
     qn_tolerance tolerance;
-    int threads;
-    size_t memory_budget;
-    bool no_reuse, no_passes;
+    qn_load_options load;
 } qn_case_options;
 
 typedef struct qn_case_result {
     qn_verdict verdict;
     double seconds;
+    /* over all data sets of a case that ran: launches on accelerators, and
+     * launches on the cpu that read or write floating-point numbers */
+    uint32_t accel_launches, cpu_float_launches;
     char reason[640]; /* "" for a pass */
 } qn_case_result;
 

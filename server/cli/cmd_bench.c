@@ -76,12 +76,8 @@ static qn_status open_local(local *l, const qn_options *o, qn_error *err)
     const qn_io *io;
     const char *const *shapes;
     size_t n_shapes = qn_opt_list(o, "shape", &shapes);
-    qn_status st = qn_loaded_open(
-        &l->loaded, o->args[0],
-        &(qn_load_options){ .memory_budget = qn_opt_size(o, "memory-budget"),
-                            .threads = (int)qn_opt_int(o, "threads"),
-                            .no_passes = qn_opt_bool(o, "no-passes") },
-        err);
+    qn_load_options load = qn_load_options_read(o);
+    qn_status st = qn_loaded_open(&l->loaded, o->args[0], &load, err);
     if (st != QN_OK)
         return st;
     l->n_inputs = qn_session_inputs(l->loaded.session, &io);

@@ -49,13 +49,9 @@ static qn_status make_plan(inspection *in, const qn_options *o)
 
 static void look(inspection *in, const qn_options *o)
 {
-    qn_status st = qn_loaded_open(
-        &in->loaded, o->args[0],
-        &(qn_load_options){ .memory_budget = qn_opt_size(o, "memory-budget"),
-                            .threads = (int)qn_opt_int(o, "threads"),
-                            .no_reuse = qn_opt_bool(o, "no-reuse"),
-                            .no_passes = qn_opt_bool(o, "no-passes") },
-        &in->error);
+    qn_load_options load = qn_load_options_read(o);
+    load.session.no_reuse = qn_opt_bool(o, "no-reuse");
+    qn_status st = qn_loaded_open(&in->loaded, o->args[0], &load, &in->error);
     if (in->loaded.runtime)
         qn_ledger_read(qn_runtime_ledger(in->loaded.runtime), &in->ledger);
     if (st != QN_OK)

@@ -121,17 +121,12 @@ int qn_cmd_run(const qn_options *options)
                        ? qn_fail(&err, QN_INVALID, "more than %d inputs",
                                  MAX_INPUTS)
                        : qn_tensor_files_read(specs, n, given, &n_read, &err);
+    qn_load_options load = qn_load_options_read(options);
+    load.session.dynamic_bytes = qn_opt_size(options, "dynamic-bytes");
+    load.session.no_reuse = qn_opt_bool(options, "no-reuse");
+    load.session.loose_shapes = qn_opt_bool(options, "any-shape");
     if (st == QN_OK)
-        st = qn_loaded_open(
-            &loaded, options->args[0],
-            &(qn_load_options){
-                .memory_budget = qn_opt_size(options, "memory-budget"),
-                .threads = (int)qn_opt_int(options, "threads"),
-                .dynamic_bytes = qn_opt_size(options, "dynamic-bytes"),
-                .no_reuse = qn_opt_bool(options, "no-reuse"),
-                .no_passes = qn_opt_bool(options, "no-passes"),
-                .loose_shapes = qn_opt_bool(options, "any-shape") },
-            &err);
+        st = qn_loaded_open(&loaded, options->args[0], &load, &err);
     if (st == QN_OK)
         st = infer(&loaded, options, given, n, &err);
     qn_loaded_close(&loaded);

@@ -155,11 +155,13 @@ static void print_json(const verify *v)
         const qn_case_result *r = &v->results[i];
         json_t *reason = json_string(r->reason);
         json_array_append_new(
-            list, json_pack("{s:s, s:s, s:s, s:o, s:f}", "name",
+            list, json_pack("{s:s, s:s, s:s, s:o, s:f, s:I, s:I}", "name",
                             short_name(v->cases.dirs[i]), "path",
                             v->cases.dirs[i], "result", words[r->verdict],
                             "reason", reason ? reason : json_string("?"),
-                            "seconds", r->seconds));
+                            "seconds", r->seconds, "accel_launches",
+                            (json_int_t)r->accel_launches, "cpu_float_launches",
+                            (json_int_t)r->cpu_float_launches));
     }
     qn_print_json(json_pack("{s:I, s:I, s:I, s:o}", "passed",
                             (json_int_t)v->counts[QN_PASSED], "failed",
@@ -230,11 +232,9 @@ static qn_status prepare(verify *v, const qn_options *o, qn_error *err)
     v->timeout_ms = qn_opt_int(o, "timeout");
     v->options = (qn_case_options){
         .tolerance = { qn_opt_number(o, "rtol"), qn_opt_number(o, "atol") },
-        .threads = (int)qn_opt_int(o, "threads"),
-        .memory_budget = qn_opt_size(o, "memory-budget"),
-        .no_reuse = qn_opt_bool(o, "no-reuse"),
-        .no_passes = qn_opt_bool(o, "no-passes")
+        .load = qn_load_options_read(o)
     };
+    v->options.load.session.no_reuse = qn_opt_bool(o, "no-reuse");
     qn_progress_init(&v->progress, "cases");
     return QN_OK;
 }

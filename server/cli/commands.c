@@ -23,6 +23,20 @@
     { "no-passes", NULL, QN_FLAG_BOOL, NULL, 0, 0,                             \
       "no fusion, no layout changes" }
 
+#define FLAGS_DEVICE                                                           \
+    { "device", "cpu|cuda:N", QN_FLAG_TEXT, "cpu", 0, 0,                       \
+      "where kernels run, if they can; cuda:0,1 for two cards" },              \
+    { "device-memory", "SIZE", QN_FLAG_SIZE, NULL, 0, 0,                       \
+      "of each card (default: what is free less an eighth)" },                 \
+    { "lanes", "N", QN_FLAG_INT, "4", 1, 64,                                   \
+      "requests that compute on a card at once" },                             \
+    { "streams", "N", QN_FLAG_INT, NULL, 0, 4,                                 \
+      "that one request uses (0: as many as pay)" },                           \
+    { "precision", "fp32|tf32|fp16|bf16", QN_FLAG_CHOICE, "fp32", 0, 0,        \
+      "of products on cards" },                                                \
+    { "no-graphs", NULL, QN_FLAG_BOOL, NULL, 0, 0,                             \
+      "no captured graphs: every kernel a launch" }
+
 static const qn_flag serve_flags[] = {
     FLAG_CONFIG,
     { "models", "DIR", QN_FLAG_TEXT, NULL, 0, 0,
@@ -34,7 +48,9 @@ static const qn_flag serve_flags[] = {
     { "port", "N", QN_FLAG_INT, "8000", 0, 65535, "0: any free one" },
     FLAG_BUDGET,
     FLAG_THREADS(NULL),
-    { "device", "cpu", QN_FLAG_CHOICE, "cpu", 0, 0, "where kernels run" },
+    FLAGS_DEVICE,
+    { "on-device-fault", "exit|cpu", QN_FLAG_CHOICE, "exit", 0, 0,
+      "when a card is lost: end, to be restarted, or serve on" },
     { "http-threads", "N", QN_FLAG_INT, "1", 1, 64, "threads of the listener" },
     { "connection-memory", "SIZE", QN_FLAG_SIZE, "32K", 0, 0,
       "buffer of a connection, charged to the budget" },
@@ -73,6 +89,7 @@ static const qn_flag run_flags[] = {
       "make up the inputs that are not given" },
     FLAG_BUDGET,
     FLAG_THREADS(NULL),
+    FLAGS_DEVICE,
     { "dynamic-bytes", "SIZE", QN_FLAG_SIZE, NULL, 0, 0,
       "memory for values of unplanned size" },
     FLAG_NO_REUSE,
@@ -82,6 +99,7 @@ static const qn_flag run_flags[] = {
 
 static const qn_flag inspect_flags[] = {
     FLAG_CONFIG, FLAG_SHAPE,    FLAG_BUDGET, FLAG_THREADS(NULL),
+    FLAGS_DEVICE,
     { "values", "N", QN_FLAG_INT, "12", 0, 1000000,
       "rows of the memory table, largest first" },
     { "layout", "FILE", QN_FLAG_TEXT, NULL, 0, 0,
@@ -97,6 +115,7 @@ static const qn_flag verify_flags[] = {
     { "atol", "X", QN_FLAG_NUMBER, "1e-7", 0, 0, "absolute tolerance" },
     FLAG_THREADS("1"),
     FLAG_BUDGET,
+    FLAGS_DEVICE,
     FLAG_NO_REUSE,
     FLAG_NO_PASSES,
     { "quiet", NULL, QN_FLAG_BOOL, NULL, 0, 0, "no list of skipped reasons" },
@@ -129,6 +148,7 @@ static const qn_flag bench_flags[] = {
       "URL: request body (default: the model's example)" },
     { "timeout", "TIME", QN_FLAG_DURATION, "60s", 0, 0, "URL: of one call" },
     FLAG_BUDGET,
+    FLAGS_DEVICE,
     FLAG_NO_PASSES,
     FLAG_JSON,
 };

@@ -16,23 +16,35 @@ qn_status qn_loaded_open(qn_loaded *out, const char *path,
     out->ir_version = info->ir_version;
     out->opset = info->opset;
     out->file_bytes = info->file_bytes;
-    st = qn_runtime_new(
-        &(qn_runtime_options){ .memory_budget = options->memory_budget,
-                               .threads = options->threads },
-        &out->runtime, err);
+    st = qn_devices_open(options->device, &options->runtime.log, &out->accels,
+                         err);
+    if (st == QN_UNSUPPORTED) /* which would speak of the model */
+        st = err->status = QN_DEVICE;
+    qn_runtime_options runtime = options->runtime;
+    qn_session_options session = options->session;
+    runtime.accels = out->accels.accel;
+    runtime.n_accels = out->accels.n;
+    session.n_accels = out->accels.n ? 1 : 0;
     if (st == QN_OK)
-        st = qn_session_new(
-            out->runtime, graph,
-            &(qn_session_options){ .sync_launch = options->sync_launch,
-                                   .no_reuse = options->no_reuse,
-                                   .no_passes = options->no_passes,
-                                   .loose_shapes = options->loose_shapes,
-                                   .dynamic_bytes = options->dynamic_bytes },
-            &out->session, err);
+        st = qn_runtime_new(&runtime, &out->runtime, err);
+    if (st == QN_OK)
+        st = qn_session_new(out->runtime, graph, &session, &out->session, err);
     else
         qn_graph_free(graph);
     qn_model_close(file);
     return st;
+}
+
+qn_load_options qn_load_options_read(const qn_options *o)
+{
+    qn_load_options l = { .device = qn_opt_text(o, "device") };
+    const qn_accels none = { 0 };
+    qn_devices_runtime(o, &none, &l.runtime);
+    qn_devices_session(o, &none, &l.session);
+    l.runtime.memory_budget = qn_opt_size(o, "memory-budget");
+    l.runtime.threads = (int)qn_opt_int(o, "threads");
+    l.session.no_passes = qn_opt_bool(o, "no-passes");
+    return l;
 }
 
 void qn_loaded_close(qn_loaded *loaded)
@@ -41,6 +53,7 @@ void qn_loaded_close(qn_loaded *loaded)
         qn_session_free(loaded->session);
     if (loaded->runtime)
         qn_runtime_free(loaded->runtime);
+    qn_accels_close(&loaded->accels);
     *loaded = (qn_loaded){ 0 };
 }
 

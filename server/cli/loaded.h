@@ -5,8 +5,10 @@
 
 #include "models/model.h"
 #include "runtime/exec/session.h"
+#include "server/cli/devices.h"
 
 typedef struct qn_loaded {
+    qn_accels accels;
     qn_runtime *runtime;
     qn_session *session;
     int64_t ir_version, opset;
@@ -14,12 +16,14 @@ typedef struct qn_loaded {
 } qn_loaded;
 
 typedef struct qn_load_options {
-    size_t memory_budget; /* 0: what the machine allows */
-    int threads;          /* 0: all cores */
-    bool sync_launch;
-    bool no_reuse, no_passes, loose_shapes; /* as in qn_session_options */
-    size_t dynamic_bytes;
+    const char *device; /* as --device; NULL: cpu */
+    qn_runtime_options runtime;
+    qn_session_options session;
 } qn_load_options;
+
+/* What the flags say that every command with a model has: memory-budget, threads,
+ * no-passes and those of devices. */
+qn_load_options qn_load_options_read(const qn_options *o);
 
 /* Read the file, make a runtime and a session. Close in every case. */
 QN_NODISCARD qn_status qn_loaded_open(qn_loaded *out, const char *path,
