@@ -212,6 +212,7 @@ static bool run_inline(qn_request *r)
     qn_error err = { 0 };
     uint64_t mean = atomic_load(&r->model->mean_ns);
     if (r->x->suspended || !mean || mean > INLINE_NS ||
+        !qn_run_is_simple(&r->run) ||
         qn_run_lease(&r->run, NULL, NULL, &err) != QN_OK)
         return false;
     if (decode(r, &err) != QN_OK || qn_run_sync(&r->run, &err) != QN_OK) {

@@ -246,7 +246,7 @@ static qn_status go_on(qn_run *run, qn_team *team, bool *paused)
     while (st == QN_OK && q->pc < run->plan->n_steps) {
         const qn_step *s = &run->plan->steps[q->pc];
         uint32_t next;
-        st = qn_exec_may_go_on(run);
+        st = qn_exec_may_go_on(run, &run->error);
         if (st == QN_OK && !q->arrived)
             st = make_records(run, s->first_record, s->n_records);
         q->arrived = true;

@@ -4,6 +4,7 @@
 #include "runtime/exec/launch.h"
 
 #include "runtime/exec/eval.h"
+#include "runtime/exec/queues.h"
 #include "runtime/exec/session_impl.h"
 #include "runtime/ops/op.h"
 
@@ -16,13 +17,19 @@ static size_t round64(size_t n)
     return (n + 63) & ~(size_t)63;
 }
 
+static size_t n_args(const qn_plan *plan)
+{
+    return (size_t)plan->max_args * (plan->n_queues ? plan->n_queues : 1);
+}
+
 size_t qn_exec_bytes(const qn_plan *plan)
 {
     return round64(sizeof(qn_exec)) + round64(plan->n_bases * sizeof(void *)) +
            round64(plan->n_dynamics * sizeof(qn_shape)) +
-           round64(plan->max_args * sizeof(qn_tensor)) +
-           round64(plan->max_args * sizeof(void *)) +
-           (plan->n_spaces > 1 ? round64(sizeof(qn_issue)) : 0);
+           round64(n_args(plan) * sizeof(qn_tensor)) +
+           round64(n_args(plan) * sizeof(void *)) +
+           (plan->n_spaces > 1 ? round64(sizeof(qn_issue)) : 0) +
+           round64(qn_queues_bytes(plan));
 }
 
 static void *take(char **at, size_t bytes)
@@ -56,9 +63,11 @@ void qn_exec_init(qn_run *run)
     qn_exec *e = take(&at, sizeof *e);
     e->bases = take(&at, plan->n_bases * sizeof(void *));
     e->shapes = take(&at, plan->n_dynamics * sizeof(qn_shape));
-    e->args = take(&at, plan->max_args * sizeof(qn_tensor));
-    e->packed = take(&at, plan->max_args * sizeof(void *));
+    e->args = take(&at, n_args(plan) * sizeof(qn_tensor));
+    e->packed = take(&at, n_args(plan) * sizeof(void *));
     e->issue = plan->n_spaces > 1 ? take(&at, sizeof *e->issue) : NULL;
+    size_t queues = qn_queues_bytes(plan);
+    e->queues = queues ? take(&at, queues) : NULL;
     qn_heap_init(&e->heap, at, plan->heap_bytes);
     at += plan->heap_bytes;
     for (uint8_t n = 0; n < plan->n_spaces; n++) {
@@ -190,10 +199,31 @@ static void free_dead(qn_run *run, uint32_t step)
 
 /* ---- steps ---- */
 
-static void bind_packed(const qn_step *s, qn_exec *e)
+static qn_tensor *args_of(const qn_run *run, const qn_step *s)
 {
+    const qn_exec *e = run->exec;
+    return e->args + (size_t)s->queue * run->plan->max_args;
+}
+
+static const void **packed_of(const qn_run *run, const qn_step *s)
+{
+    const qn_exec *e = run->exec;
+    return e->packed + (size_t)s->queue * run->plan->max_args;
+}
+
+/* Queues that run side by side do not share an error. */
+static qn_error *err_of(qn_run *run, const qn_step *s)
+{
+    const qn_exec *e = run->exec;
+    return e->queues ? &e->queues->walks[s->queue].error : &run->error;
+}
+
+static void bind_packed(const qn_run *run, const qn_step *s)
+{
+    const void **packed = packed_of(run, s);
     for (uint32_t i = 0; i < s->n_in; i++)
-        e->packed[i] = s->packed ? qn_exec_address(e, s->packed[i]) : NULL;
+        packed[i] =
+            s->packed ? qn_exec_address(run->exec, s->packed[i]) : NULL;
 }
 
 static qn_accel *accel_of(const qn_run *run, uint8_t space)
@@ -212,7 +242,7 @@ static qn_status zero(qn_run *run, const qn_step *s, void *data, size_t bytes)
     }
     return accel_of(run, s->space)->ops->clear(
         e->issue->lanes[s->space - 1], run->plan->queue_stream[s->queue], data,
-        bytes, &run->error);
+        bytes, err_of(run, s));
 }
 
 /* What the kernel asked for when it was prepared, see qn_prepare. */
@@ -225,7 +255,7 @@ static qn_status clear_before(qn_run *run, const qn_step *s, uint32_t clear,
         size_t bytes;
         if (!(clear >> i & 1) || !qn_present(&out[i]))
             continue;
-        st = qn_tensor_bytes(out[i].dtype, &out[i].shape, &bytes, &run->error);
+        st = qn_tensor_bytes(out[i].dtype, &out[i].shape, &bytes, err_of(run, s));
         if (st == QN_OK)
             st = zero(run, s, out[i].data, bytes);
     }
@@ -241,10 +271,10 @@ static qn_launch call_of(qn_run *run, const qn_step *s, qn_tensor *in,
     qn_exec *e = run->exec;
     qn_launch k = { .node = s->node, .state = state, .n_in = s->n_in,
                     .n_out = s->n_out, .in = in, .out = out,
-                    .packed = e->packed, .workspace = workspace,
+                    .packed = packed_of(run, s), .workspace = workspace,
                     .strings = &run->strings, .team = team,
                     .step = (uint32_t)(s - run->plan->steps),
-                    .err = &run->error };
+                    .err = err_of(run, s) };
     if (s->space) {
         qn_accel *accel = accel_of(run, s->space);
         k.queue = accel->ops->queue(e->issue->lanes[s->space - 1],
@@ -265,12 +295,12 @@ static qn_status launch(qn_run *run, const qn_step *s, qn_tensor *in,
 static qn_status step_static(qn_run *run, const qn_step *s, qn_team *team)
 {
     qn_exec *e = run->exec;
-    qn_tensor *in = e->args, *out = e->args + s->n_in;
+    qn_tensor *in = args_of(run, s), *out = in + s->n_in;
     for (uint32_t i = 0; i < s->n_in; i++)
         in[i] = tensor_at(run->plan, e, s->in[i]);
     for (uint32_t i = 0; i < s->n_out; i++)
         out[i] = tensor_at(run->plan, e, s->out[i]);
-    bind_packed(s, e);
+    bind_packed(run, s);
     void *workspace =
         s->workspace_bytes ? qn_exec_address(e, s->workspace) : NULL;
     if (s->clear) {
@@ -343,7 +373,7 @@ static qn_status prepare_now(qn_run *run, const qn_step *s, qn_tensor *in,
     qn_exec *e = run->exec;
     qn_device *cpu = run->session->runtime->cpu;
     qn_prepare p = { .node = s->node, .n_in = s->n_in, .n_out = s->n_out,
-                     .in = in, .out = out, .packed = e->packed,
+                     .in = in, .out = out, .packed = packed_of(run, s),
                      .max_threads = cpu->ops->max_threads(cpu),
                      .accel = accel_of(run, s->space),
                      .precision = run->session->options.precision };
@@ -380,11 +410,11 @@ static void note_shapes(qn_run *run, const qn_step *s, const qn_tensor *out)
 static qn_status step_dynamic(qn_run *run, const qn_step *s, qn_team *team)
 {
     qn_exec *e = run->exec;
-    qn_tensor *in = e->args, *out = e->args + s->n_in;
+    qn_tensor *in = args_of(run, s), *out = in + s->n_in;
     qn_status st = infer_now(run, s, in, out);
     if (st != QN_OK || s->kind == QN_STEP_VIEW)
         return st;
-    bind_packed(s, e);
+    bind_packed(run, s);
     st = prepare_now(run, s, in, out, team);
     if (st == QN_OK && s->space && s->kernel->finish)
         e->issue->finishing = (uint32_t)(s - run->plan->steps);
@@ -397,8 +427,8 @@ qn_status qn_exec_finish_step(qn_run *run, uint32_t i)
 {
     qn_exec *e = run->exec;
     const qn_step *s = &run->plan->steps[i];
-    qn_tensor *out = e->args + s->n_in; /* as they were launched */
-    qn_launch k = call_of(run, s, e->args, out, e->issue->finish_state, NULL,
+    qn_tensor *in = args_of(run, s), *out = in + s->n_in; /* as launched */
+    qn_launch k = call_of(run, s, in, out, e->issue->finish_state, NULL,
                           NULL);
     qn_status st = s->kernel->finish(&k);
     if (st == QN_OK)
@@ -424,7 +454,7 @@ static qn_status move_bytes(qn_run *run, const qn_step *s, void *dst,
     return accel->ops->copy(e->issue->lanes[s->space - 1],
                             plan->queue_stream[s->queue], kind, dst, src, bytes,
                             kind == QN_COPY_PEER ? accel_of(run, from) : NULL,
-                            &run->error);
+                            err_of(run, s));
 }
 
 /* With a node it is a view that needs bytes of its own, and has its own shape. */
@@ -435,10 +465,10 @@ static qn_status step_copy(qn_run *run, const qn_step *s)
     size_t bytes;
     qn_status st =
         s->node && s->dynamic
-            ? infer_now(run, s, e->args, e->args + s->n_in)
-            : place(run, s, s->out[0], &in.shape, &run->error);
+            ? infer_now(run, s, args_of(run, s), args_of(run, s) + s->n_in)
+            : place(run, s, s->out[0], &in.shape, err_of(run, s));
     if (st == QN_OK)
-        st = qn_tensor_bytes(in.dtype, &in.shape, &bytes, &run->error);
+        st = qn_tensor_bytes(in.dtype, &in.shape, &bytes, err_of(run, s));
     qn_tensor out = tensor_at(run->plan, e, s->out[0]);
     if (st == QN_OK && bytes)
         st = move_bytes(run, s, out.data, in.data, bytes);
@@ -458,12 +488,12 @@ static qn_status step_test(qn_run *run, const qn_step *s, bool *jump)
     return QN_OK;
 }
 
-qn_status qn_exec_may_go_on(qn_run *run)
+qn_status qn_exec_may_go_on(const qn_run *run, qn_error *err)
 {
     if (atomic_load_explicit(&run->cancel, memory_order_relaxed))
-        return qn_fail(&run->error, QN_CANCELLED, "the request was cancelled");
+        return qn_fail(err, QN_CANCELLED, "the request was cancelled");
     if (run->deadline_ns && qn_clock_ns() >= run->deadline_ns)
-        return qn_fail(&run->error, QN_DEADLINE, "the deadline has passed");
+        return qn_fail(err, QN_DEADLINE, "the deadline has passed");
     return QN_OK;
 }
 
@@ -511,7 +541,7 @@ qn_status qn_exec_steps(qn_run *run, qn_team *team)
 {
     qn_status st = QN_OK;
     for (uint32_t i = 0; st == QN_OK && i < run->plan->n_steps;) {
-        st = qn_exec_may_go_on(run);
+        st = qn_exec_may_go_on(run, &run->error);
         if (st == QN_OK)
             st = qn_exec_step(run, i, team, &i);
     }

@@ -28,13 +28,16 @@ typedef struct qn_issue {
     int64_t counts[8]; /* pinned: all of the lease's host memory is */
 } qn_issue;
 
+typedef struct qn_queues qn_queues; /* queues.h */
+
 typedef struct qn_exec {
     void **bases;        /* [plan->n_bases] */
     qn_shape *shapes;    /* [plan->n_dynamics] physical, of what has run */
-    qn_tensor *args;     /* [plan->max_args] of the current step */
-    const void **packed; /* [plan->max_args] */
+    qn_tensor *args;     /* [n_queues][max_args] of a queue's current step */
+    const void **packed; /* [n_queues][max_args] */
     qn_heap heap;
-    qn_issue *issue; /* NULL: everything runs on the cpu */
+    qn_issue *issue;   /* NULL: everything runs on the cpu, */
+    qn_queues *queues; /* NULL: on one queue */
 } qn_exec;
 
 /* Bytes of a qn_exec and its tables, 64-byte aligned. */
@@ -47,7 +50,7 @@ void qn_exec_init(qn_run *run);
  * it is only enqueued. */
 qn_status qn_exec_step(qn_run *run, uint32_t i, qn_team *team, uint32_t *next);
 /* The run may go on: it was not cancelled, and its deadline has not passed. */
-qn_status qn_exec_may_go_on(qn_run *run);
+qn_status qn_exec_may_go_on(const qn_run *run, qn_error *err);
 /* Behind a launch whose kernel has finish(), when the device is there. */
 qn_status qn_exec_finish_step(qn_run *run, uint32_t i);
 
@@ -62,6 +65,10 @@ bool qn_issue_steps(qn_run *run, qn_team *team, void (*resume)(qn_run *run));
 /* All steps in order on this thread, sharing loops with `team`. Looks at
  * run->cancel and run->deadline_ns before each launch. Returns run->status. */
 qn_status qn_exec_steps(qn_run *run, qn_team *team);
+
+/* Streams of the host's workers, one for each run or queue. */
+qn_lane *qn_lane_take(qn_runtime *rt, qn_error *err);
+void qn_lane_give(qn_runtime *rt, qn_lane *lane);
 
 /* All leases of a run. */
 void qn_lease_release(qn_run *run);

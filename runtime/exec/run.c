@@ -3,6 +3,7 @@
  * once a lane exists for it. */
 #include "runtime/base/clock.h"
 #include "runtime/exec/launch.h"
+#include "runtime/exec/queues.h"
 #include "runtime/exec/session_impl.h"
 
 #include <stddef.h>
@@ -58,7 +59,7 @@ qn_status qn_lane_new(qn_runtime *rt, qn_lane **out, qn_error *err)
     return QN_OK;
 }
 
-static qn_lane *take_lane(qn_runtime *rt, qn_error *err)
+qn_lane *qn_lane_take(qn_runtime *rt, qn_error *err)
 {
     pthread_mutex_lock(&rt->lock);
     qn_lane *lane = rt->lanes;
@@ -70,7 +71,7 @@ static qn_lane *take_lane(qn_runtime *rt, qn_error *err)
     return qn_lane_new(rt, &lane, err) == QN_OK ? lane : NULL;
 }
 
-static void give_lane(qn_runtime *rt, qn_lane *lane)
+void qn_lane_give(qn_runtime *rt, qn_lane *lane)
 {
     pthread_mutex_lock(&rt->lock);
     lane->next = rt->lanes;
@@ -94,13 +95,13 @@ static void on_worker(void *arg, qn_team *team)
     qn_lane *lane = run->lane;
     run_steps(run, team);
     run->done(run, run->done_arg); /* the run may be gone after this */
-    give_lane(rt, lane);
+    qn_lane_give(rt, lane);
 }
 
 /* A stream of the host's workers, and this is the first work on it. */
 static void start_on_host(qn_run *run, qn_work_fn fn)
 {
-    qn_lane *lane = take_lane(run->session->runtime, &run->error);
+    qn_lane *lane = qn_lane_take(run->session->runtime, &run->error);
     run->lane = lane;
     if (!lane) {
         run->status = run->error.status;
@@ -142,7 +143,7 @@ static void walk(void *arg, qn_team *team)
     run->done(run, run->done_arg); /* the run may be gone after this */
     for (uint32_t i = 0; i < n; i++)
         qn_device_lane_give(s->accels[i], held[i]);
-    give_lane(s->runtime, lane);
+    qn_lane_give(s->runtime, lane);
 }
 
 /* Lanes are taken in the devices' order, so runs cannot wait for each other in a
@@ -181,11 +182,13 @@ void qn_run_start(qn_run *run, qn_run_done done, void *arg)
     run->times.started_ns = qn_clock_ns();
     if (issue_of(run))
         take_lanes(run);
+    else if (((qn_exec *)run->exec)->queues)
+        qn_queues_start(run);
     else
         start_on_host(run, on_worker);
 }
 
-/* A run on an accelerator, waited for. */
+/* A run that has to be waited for. */
 typedef struct waited {
     pthread_mutex_t lock;
     pthread_cond_t cond;
@@ -216,10 +219,15 @@ static void start_and_wait(qn_run *run)
     pthread_mutex_destroy(&w.lock);
 }
 
+bool qn_run_is_simple(const qn_run *run)
+{
+    return run->plan->n_spaces == 1 && run->plan->n_queues <= 1;
+}
+
 qn_status qn_run_sync(qn_run *run, qn_error *err)
 {
     run->times.started_ns = qn_clock_ns();
-    if (issue_of(run))
+    if (!qn_run_is_simple(run))
         start_and_wait(run);
     else
         run_steps(run, qn_cpu_device_team(run->session->runtime->cpu));

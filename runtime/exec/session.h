@@ -241,7 +241,10 @@ qn_tensor qn_run_input(const qn_run *run, uint32_t i);
 
 /* Asynchronous: returns at once; done(run, arg) is called on a worker. */
 void qn_run_start(qn_run *run, qn_run_done done, void *arg);
-/* The same on this thread, for tools, tests and very small models. */
+/* The same on this thread, for tools, tests and very small models. A run that is
+ * not simple - it uses an accelerator, or several queues - goes to the workers,
+ * and this thread waits for it: never call it on a worker then. */
+bool qn_run_is_simple(const qn_run *run);
 qn_status qn_run_sync(qn_run *run, qn_error *err);
 /* Takes effect before the next launch; done() is still called. */
 void qn_run_cancel(qn_run *run);
