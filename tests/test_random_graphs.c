@@ -42,6 +42,8 @@ typedef struct bench {
     uint64_t seed;
     const char *what;
     int set;
+    uint32_t streams;
+    int several; /* runs on more than one queue */
 } bench;
 
 static size_t bytes_of(const qn_tensor *t)
@@ -287,6 +289,7 @@ static qn_session *open_session(const bench *b, bool no_passes, bool no_reuse)
     qn_error err = { 0 };
     qn_session_options options = { .no_passes = no_passes,
                                    .no_reuse = no_reuse,
+                                   .streams = b->streams,
                                    .dynamic_bytes = HEAP };
     rg_build(&r, b->seed);
     qn_status st = qn_session_new(b->runtime, r.main.g, &options, &s, &err);
@@ -314,10 +317,13 @@ static void run_together(bench *b, const rg *r, const answer *want,
     flight f[AT_ONCE] = { { .done = false } };
     answer a[AT_ONCE] = { { .status = QN_OK } };
     bool flies[AT_ONCE];
-    b->what = "together";
+    b->what = "together, on several queues";
+    b->streams = 1 + (uint32_t)(b->seed % 4);
     qn_session *s = open_session(b, false, false);
+    b->streams = 0;
     for (int i = 0; i < AT_ONCE; i++) {
         flies[i] = prepare(s, r->inputs[i], &f[i], &a[i], region);
+        b->several += flies[i] && f[i].run.plan->n_queues > 1;
         pthread_mutex_init(&f[i].lock, NULL);
         pthread_cond_init(&f[i].landed, NULL);
     }
@@ -425,6 +431,7 @@ static void test_random_graphs(void **state)
     qn_runtime_free(b.runtime);
     /* input sets whose shapes do not go together are the exception */
     assert_true(c.refused * 4 <= c.graphs * RG_SETS);
+    assert_true(c.graphs < 100 || b.several * 10 > c.graphs);
 }
 
 int main(void)
