@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The n-th allocation fails, for every n, while a problem is read, laid out,
- * checked and printed, and while ledger and pool are made: QN_NO_MEMORY comes
- * back and nothing is leaked. And a lease makes no heap call at all.
+ * checked and printed, while steps are put on queues, and while ledger and pool
+ * are made: QN_NO_MEMORY comes back and nothing is leaked. And a lease makes no
+ * heap call at all.
  */
 #include "runtime/memory/pool.h"
 #include "runtime/plan/report.h"
+#include "runtime/plan/schedule.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -130,6 +132,39 @@ static qn_status plan_conflicts(qn_error *err)
     return st;
 }
 
+/* Two queues and a branch. */
+static qn_status plan_queues(qn_error *err)
+{
+    const qn_schedule_step steps[] = {
+        { .class = 1, .cost = 5 }, { .class = 1, .cost = 5 },
+        { .flow = QN_FLOW_JUMP_UNLESS, .target = 5 }, { .class = 1, .cost = 5 },
+        { .flow = QN_FLOW_JUMP, .target = 6 }, { .class = 1, .cost = 5 },
+        { .class = 1, .cost = 5 } };
+    const uint32_t start[] = { 0, 0, 0, 1, 2, 2, 3, 7 };
+    const uint32_t deps[] = { 0, 1, 0, 0, 1, 3, 5 };
+    const uint32_t uses[] = { 0, 2, 5, 6, 1, 3, 6 };
+    const qn_schedule_buffer b[] = { { 0, 4, uses, 8, NULL },
+                                     { 0, 3, uses + 4, 8, NULL } };
+    const qn_schedule_problem p = { .n = 7, .steps = steps, .dep_start = start,
+                                    .deps = deps, .n_compute = 1 };
+    const qn_schedule_options o = { .queues = 2, .host_issues = true };
+    const size_t offsets[] = { 0, 8 };
+    qn_region region = { 0 };
+    qn_schedule s;
+    qn_conflicts c;
+    uint64_t span[2];
+    qn_status st = qn_schedule_choose(&p, &o, 0, &region, &s, span, err);
+    if (st == QN_OK)
+        st = qn_schedule_conflicts(&s, b, 2, &region, &c, err);
+    if (st == QN_OK)
+        st = qn_schedule_verify(&p, &s, b, 2, offsets, err);
+    if (st == QN_OK && (s.n_queues != 3 || c.start[2] != 2))
+        st = qn_fail(err, QN_INTERNAL, "%u queues, %zu conflicts", s.n_queues,
+                     c.start[2]);
+    qn_region_release(&region);
+    return st;
+}
+
 static qn_status make_pool(qn_error *err)
 {
     qn_ledger *ledger = NULL;
@@ -147,6 +182,7 @@ static void test_failing_allocations(void **state)
     (void)state;
     fail_each("plan from CSV", plan_csv);
     fail_each("plan with conflicts", plan_conflicts);
+    fail_each("schedule", plan_queues);
     fail_each("pool", make_pool);
 }
 

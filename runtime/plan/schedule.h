@@ -22,7 +22,7 @@
  * that thread: it waits by itself and runs the step before it goes on, so that
  * everything given to any queue later is behind it.
  *
- *     list      0 a(q1)   1 b(q2) waits 0   2 jump_unless -> 4   3 c(q1)   4 ...
+ *     list      0 a(q1)   1 b(q2) waits 0   2 jump_unless -> 4   3 c(q1)   4
  *     records   {q1, at 1}: a               {q1, at 4}: c, if it ran
  *
  * A record is never put inside a branch for somebody outside it, but at the
@@ -32,11 +32,12 @@
  * jumps over a block, the steps of that block count as ended.
  *
  * Waits are the fewest for the queues that were chosen: those cross-queue edges
- * of the transitive reduction of data edges and queue order. Behind branches they
- * are the fewest by the meet: what one path knows by one queue, and the other by
- * another, counts as not known, about one wait in a thousand there. Rejected: a wait for
- * each data edge (about twice as many on nets with branches), and reachability
- * by n^2 bits (50 MB for 20,000 steps).
+ * of the transitive reduction of data edges and queue order. Behind branches
+ * they are the fewest by the meet: what one path knows by one queue, and the
+ * other by another, counts as not known.
+ *
+ * Rejected: a wait for each data edge (about twice as many on nets with
+ * branches), and reachability by n^2 bits (50 MB for 20,000 steps).
  */
 #ifndef QN_PLAN_SCHEDULE_H
 #define QN_PLAN_SCHEDULE_H
@@ -123,9 +124,9 @@ typedef struct qn_schedule {
  * `region`, also after an error (then useless). Queues that got no step do not
  * exist, but for queue 0 with host_issues.
  *
- * Queues by list order: a step goes where it can start first by the costs given,
- * ties to the queue whose last step it follows, unless a costlier follower of
- * that step is still to come.
+ * Queues by list order: a step goes where it can start first by the costs
+ * given, ties to the queue whose last step it follows, unless a costlier
+ * follower of that step is still to come.
  *
  * QN_INVALID (which step and why), QN_TOO_LARGE (more than
  * QN_SCHEDULE_MAX_QUEUES), QN_NO_MEMORY.

@@ -7,9 +7,9 @@
  * first, because a later one may cover an earlier.
  *
  * Jumps. The state is joined along edges: on the edge of a jump the blocks that
- * it skips count as ended, where edges meet the minimum holds. A block runs as a
- * whole or not at all, so what is known of a chain is always a beginning of it,
- * and the minimum loses nothing. That is why chains end where blocks do.
+ * it skips count as ended, where edges meet the minimum holds. A block runs as
+ * a whole or not at all, so what is known of a chain is always a beginning of
+ * it, and the minimum loses nothing. That is why chains end where blocks do.
  */
 #include "runtime/plan/schedule_impl.h"
 

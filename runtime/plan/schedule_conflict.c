@@ -3,12 +3,12 @@
  * Who may not share bytes when steps run on several queues. x is before y if
  * each use of x has ended when any use of y starts: for each use u of x,
  *
- *   pos(u) <= least of y[chain(u)],   least = minimum over the clocks of y's uses
+ *   pos(u) <= least of y[chain(u)],   least = minimum of the clocks of y's uses
  *
- * Not all pairs are looked at. A buffer is *past* from the step on where every
- * clock to come covers all its uses; only those between first use and past are
- * compared with one that begins. On one queue a buffer is past right behind its
- * last use, and the sweep is that of intervals.
+ * Not all pairs are looked at. A buffer is *past* from the step on where the
+ * clocks of all steps to come that use its space cover all its uses; only those
+ * between first use and past are compared with one that begins. On one queue a
+ * buffer is past right behind its last use, and the sweep is that of intervals.
  */
 #include "runtime/plan/schedule.h"
 
@@ -16,7 +16,7 @@
 #include <string.h>
 
 struct life {
-    uint32_t buffer, first, last;
+    uint32_t space, buffer, first, last;
     uint32_t past; /* n + 1: never */
 };
 
@@ -25,7 +25,8 @@ struct sweep {
     const qn_schedule_buffer *buffers;
     size_t n;           /* buffers with uses */
     struct life *lives; /* [n] by space, then by first use */
-    uint32_t *future;   /* [n + 1][n_chains] minimum of all clocks from there */
+    bool *uses;         /* [n] does the step use the space at hand? */
+    uint32_t *future;   /* [n + 1][n_chains] least of their clocks from here */
     uint32_t *least;    /* [n_chains] scratch */
     struct life *active;
     size_t *end;     /* [n_buffers] entries of a row so far */
@@ -45,7 +46,7 @@ static void make_future(struct sweep *w)
     for (size_t i = n; i-- > 0;)
         for (size_t k = 0; k < c; k++) {
             uint32_t a = w->s->clock[i * c + k], b = w->future[(i + 1) * c + k];
-            w->future[i * c + k] = a < b ? a : b;
+            w->future[i * c + k] = w->uses[i] && a < b ? a : b;
         }
 }
 
@@ -80,6 +81,8 @@ static uint32_t find_past(const struct sweep *w, const struct life *l)
 static int by_first(const void *pa, const void *pb)
 {
     const struct life *a = pa, *b = pb;
+    if (a->space != b->space)
+        return a->space < b->space ? -1 : 1;
     if (a->first != b->first)
         return a->first < b->first ? -1 : 1;
     return a->buffer < b->buffer ? -1 : a->buffer > b->buffer;
@@ -89,7 +92,7 @@ static qn_status find_lives(struct sweep *w, size_t n_buffers, qn_error *err)
 {
     for (size_t i = 0; i < n_buffers; i++) {
         const qn_schedule_buffer *b = &w->buffers[i];
-        struct life l = { (uint32_t)i, UINT32_MAX, 0, 0 };
+        struct life l = { b->space, (uint32_t)i, UINT32_MAX, 0, 0 };
         for (uint32_t k = 0; k < b->n_uses; k++) {
             if (b->uses[k] > w->s->n)
                 return qn_fail(err, QN_INVALID,
@@ -98,13 +101,28 @@ static qn_status find_lives(struct sweep *w, size_t n_buffers, qn_error *err)
             l.first = b->uses[k] < l.first ? b->uses[k] : l.first;
             l.last = b->uses[k] > l.last ? b->uses[k] : l.last;
         }
-        if (!b->n_uses)
-            continue;
-        l.past = find_past(w, &l);
-        w->lives[w->n++] = l;
+        if (b->n_uses)
+            w->lives[w->n++] = l;
     }
     qsort(w->lives, w->n, sizeof *w->lives, by_first);
     return QN_OK;
+}
+
+static void find_pasts(struct sweep *w)
+{
+    for (size_t from = 0, to; from < w->n; from = to) {
+        memset(w->uses, 0, w->s->n * sizeof *w->uses);
+        for (to = from; to < w->n &&
+                        w->lives[to].space == w->lives[from].space; to++) {
+            const qn_schedule_buffer *b = &w->buffers[w->lives[to].buffer];
+            for (uint32_t k = 0; k < b->n_uses; k++)
+                if (b->uses[k] < w->s->n)
+                    w->uses[b->uses[k]] = true;
+        }
+        make_future(w);
+        for (size_t i = from; i < to; i++)
+            w->lives[i].past = find_past(w, &w->lives[i]);
+    }
 }
 
 /* The clock that all uses of a buffer have. */
@@ -136,16 +154,15 @@ static void run(struct sweep *w)
     size_t n_active = 0;
     for (size_t k = 0; k < w->n; k++) {
         const struct life *y = &w->lives[k];
-        const qn_schedule_buffer *b = &w->buffers[y->buffer];
         const uint32_t *least = NULL;
         size_t kept = 0;
+        if (k && y->space != w->lives[k - 1].space)
+            n_active = 0;
         for (size_t i = 0; i < n_active; i++) {
             const struct life x = w->active[i];
             if (x.past <= y->first)
                 continue;
             w->active[kept++] = x;
-            if (w->buffers[x.buffer].space != b->space)
-                continue;
             if (x.last < y->first) {
                 if (!least)
                     least = find_least(w, y);
@@ -202,17 +219,18 @@ qn_status qn_schedule_conflicts(const qn_schedule *s,
     *out = (qn_conflicts){ 0 };
     w.future = qn_region_alloc(&tmp, ((size_t)s->n + 1) * s->n_chains,
                                sizeof *w.future);
+    w.uses = qn_region_alloc(&tmp, (size_t)s->n + 1, sizeof *w.uses);
     w.least = qn_region_alloc(&tmp, s->n_chains, sizeof *w.least);
     w.lives = qn_region_alloc(&tmp, n + 1, sizeof *w.lives);
     w.active = qn_region_alloc(&tmp, n + 1, sizeof *w.active);
     w.end = qn_region_alloc(&tmp, n + 1, sizeof *w.end);
-    if (!w.future || !w.least || !w.lives || !w.active || !w.end ||
+    if (!w.future || !w.uses || !w.least || !w.lives || !w.active || !w.end ||
         n > UINT32_MAX)
         st = no_memory(err, n);
-    if (st == QN_OK) {
-        make_future(&w);
+    if (st == QN_OK)
         st = find_lives(&w, n, err);
-    }
+    if (st == QN_OK)
+        find_pasts(&w);
     if (st == QN_OK)
         st = make_rows(&w, n, &tmp, region, out, err);
     qn_region_release(&tmp);

@@ -2,8 +2,8 @@
 /*
  * The check of a schedule, written against schedule.h alone: no clocks and no
  * chains, but sets. Walk through the list like the issuing thread does, with a
- * set of steps for each queue: those that have ended, or do not run at all, when
- * the queue has done what it was given so far.
+ * set of steps for each queue: those that have ended, or do not run at all,
+ * when the queue has done what it was given so far.
  *
  *   step i starts   set of its queue, with that of the issuing thread
  *   record          a copy of the queue's set
@@ -257,8 +257,8 @@ static qn_status walk_end(struct verifier *v, qn_error *err)
     for (uint32_t i = 0; i < s->n && st == QN_OK; i++)
         if (!has(v->start, i))
             return qn_fail(err, QN_INTERNAL,
-                           "step %u %s on queue %u need not have ended when the "
-                           "run has", i, step_name(v, i), s->queue[i]);
+                           "step %u %s on queue %u need not have ended when "
+                           "the run has", i, step_name(v, i), s->queue[i]);
     return st;
 }
 
@@ -359,9 +359,8 @@ static bool earlier(const struct edge *a, const struct edge *b)
 
 /*
  * Go through the bytes with the buffers that cover them, by first use. Without
- * jumps "before" is transitive and neighbours are enough: those that become
- * neighbours are looked at when one comes between, or goes from between, others.
- * With jumps the one in the middle may not be used at all: look at all.
+ * jumps "before" is transitive and neighbours are enough: those that become so
+ * are looked at when one comes between, or goes from between, others. With jumps the one in the middle may not be used at all: look at all.
  */
 static qn_status sweep(const struct verifier *v, const struct edge *edges,
                        size_t n, struct edge *on, qn_error *err)

@@ -246,7 +246,8 @@ static void write_range(struct detector *d, const struct access *by,
                 report(d, &x->readers[q], false, by, true, x->bytes);
         free(x);
     }
-    memmove(d->map + from, d->map + to, (d->n_map - to) * sizeof *d->map);
+    if (to > from)
+        memmove(d->map + from, d->map + to, (d->n_map - to) * sizeof *d->map);
     d->n_map -= to - from;
     struct interval *x = new_interval(d, *r, NULL);
     if (x)

@@ -12,8 +12,7 @@
  *
  * and it reports two launches that touch the same bytes, one of them to write,
  * with neither before the other. Vector clocks, one number a queue; bytes in a
- * map of intervals, each with its last writer and the last reader of each queue.
- * If any two accesses race, at least one race is found, though not every pair.
+ * map of intervals, each with its last writer and each queue's last reader. If any two accesses race, at least one race is found, though not every pair.
  */
 #ifndef QN_TESTS_SUPPORT_RACE_H
 #define QN_TESTS_SUPPORT_RACE_H
