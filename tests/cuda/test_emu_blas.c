@@ -551,6 +551,49 @@ static void test_foreign_algorithm(void **state)
     fn.pref_free(pref);
 }
 
+/* A captured product runs at each launch, not before. No handle is made while
+ * a capture goes on: that takes memory. */
+static void test_capture(void **state)
+{
+    (void)state;
+    struct row r = { "capture", CUBLAS_COMPUTE_32F, F32, F32, 1, 1, 1, 1,
+                     .alpha = 1 };
+    float one = 1, two = 2, got = 0;
+    void *a = client_buffer(&two, 4), *b = client_buffer(&two, 4);
+    void *d = client_buffer(&one, 4);
+    cublasLtMatmulDesc_t desc = desc_of(&r, NULL);
+    cublasLtMatrixLayoutOpaque_t l;
+    CUstream stream;
+    fn.layout_init(&l, sizeof l, F32, 1, 1, 1);
+    assert_int_equal(cu.stream_new(&stream, CU_STREAM_NON_BLOCKING), 0);
+    assert_int_equal(
+        cu.capture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), 0);
+    assert_int_equal(fn.matmul(handle, desc, &one, a, &l, b, &l, &one, d, &l, d,
+                               &l, NULL, NULL, 0, stream),
+                     CUBLAS_STATUS_SUCCESS);
+    CUgraphExec exec = client_captured(stream);
+    client_read(&got, d, 4);
+    assert_true(got == 1.0f);
+    for (int i = 1; i <= 3; i++) {
+        assert_int_equal(cu.launch(exec, stream), CUDA_SUCCESS);
+        assert_int_equal(cu.sync(stream), CUDA_SUCCESS);
+        client_read(&got, d, 4);
+        assert_true(got == (float)(1 + 4 * i));
+    }
+    cu.exec_free(exec);
+    cublasLtHandle_t h = NULL;
+    CUgraph graph = NULL;
+    assert_int_equal(
+        cu.capture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), 0);
+    assert_int_equal(fn.create(&h), CUBLAS_STATUS_ALLOC_FAILED);
+    assert_true(cu.captured(stream, &graph) != CUDA_SUCCESS);
+    cu.stream_free(stream);
+    fn.desc_free(desc);
+    client_release(a);
+    client_release(b);
+    client_release(d);
+}
+
 /* --- violations */
 
 /* 4 x 4 in one buffer of 256-byte places; shifts in bytes. */
@@ -628,6 +671,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_attributes),
         cmocka_unit_test(test_preferences),
         cmocka_unit_test(test_foreign_algorithm),
+        cmocka_unit_test(test_capture),
         cmocka_unit_test(test_reports),
     };
     client_start("1");

@@ -364,6 +364,50 @@ static void test_errors(void **state)
     client_release(m);
 }
 
+/* A graph per rank; at each launch the ranks meet anew. */
+static void test_capture(void **state)
+{
+    (void)state;
+    CUgraphExec exec[RANKS];
+    char *device[RANKS];
+    float host[4];
+    for (int r = 0; r < RANKS; r++) {
+        use(r);
+        for (size_t i = 0; i < 4; i++)
+            host[i] = (float)sent(r, i);
+        device[r] = client_buffer(host, sizeof host);
+    }
+    for (int r = 0; r < RANKS; r++) {
+        use(r);
+        assert_int_equal(
+            cu.capture(streams[r], CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), 0);
+    }
+    assert_int_equal(fn.start(), ncclSuccess);
+    for (int r = 0; r < RANKS; r++)
+        assert_int_equal(fn.all_reduce(device[r], device[r], 4, ncclFloat32,
+                                       ncclSum, comms[r], streams[r]),
+                         ncclSuccess);
+    assert_int_equal(fn.end(), ncclSuccess);
+    for (int r = 0; r < RANKS; r++) {
+        use(r);
+        exec[r] = client_captured(streams[r]);
+    }
+    for (int launch = 0; launch < 2; launch++)
+        for (int r = 0; r < RANKS; r++) {
+            use(r);
+            assert_int_equal(cu.launch(exec[r], streams[r]), CUDA_SUCCESS);
+        }
+    for (int r = 0; r < RANKS; r++) {
+        use(r);
+        assert_int_equal(cu.sync(streams[r]), CUDA_SUCCESS);
+        client_read(host, device[r], sizeof host);
+        for (size_t i = 0; i < 4; i++)
+            assert_true((double)host[i] == RANKS * reduced(ncclSum, i));
+        cu.exec_free(exec[r]);
+        client_release(device[r]);
+    }
+}
+
 /* --- a thread per rank */
 
 struct worker {
@@ -527,6 +571,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_collectives, setup, teardown),
         cmocka_unit_test_setup_teardown(test_queries, setup, teardown),
         cmocka_unit_test_setup_teardown(test_errors, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_capture, setup, teardown),
         cmocka_unit_test_setup_teardown(test_threads, setup, teardown),
         cmocka_unit_test_setup_teardown(test_abort, setup, teardown),
         cmocka_unit_test(test_reports),

@@ -41,6 +41,12 @@
     X(stream_new, cuStreamCreate)                                              \
     X(stream_free, cuStreamDestroy)                                            \
     X(sync, cuStreamSynchronize)                                               \
+    X(capture, cuStreamBeginCapture)                                           \
+    X(captured, cuStreamEndCapture)                                            \
+    X(instantiate, cuGraphInstantiate)                                         \
+    X(launch, cuGraphLaunch)                                                   \
+    X(exec_free, cuGraphExecDestroy)                                           \
+    X(graph_free, cuGraphDestroy)                                              \
     X(count, qn_emu_count)                                                     \
     X(fail_at, qn_emu_fail_at)
 
@@ -114,6 +120,17 @@ static inline void client_release(void *p)
     assert_int_equal(cu.release((CUdeviceptr)(uintptr_t)p), CUDA_SUCCESS);
 }
 
+/* What was captured on a stream, ready to launch. */
+static inline CUgraphExec client_captured(CUstream stream)
+{
+    CUgraph graph = NULL;
+    CUgraphExec exec = NULL;
+    assert_int_equal(cu.captured(stream, &graph), CUDA_SUCCESS);
+    assert_int_equal(cu.instantiate(&exec, graph, 0), CUDA_SUCCESS);
+    assert_int_equal(cu.graph_free(graph), CUDA_SUCCESS);
+    return exec;
+}
+
 /* Small deterministic values in [-1, 1], multiples of 1/64: exact in half. */
 static inline double client_value(uint64_t *state)
 {
@@ -162,8 +179,9 @@ static inline void client_reports_test(const struct client_report *all,
             _exit(0);
         }
         close(ends[1]);
-        for (ssize_t got = 1; got > 0 && used < sizeof text - 1; used += got > 0 ? (size_t)got : 0)
-            got = read(ends[0], text + used, sizeof text - 1 - used);
+        ssize_t got;
+        while ((got = read(ends[0], text + used, sizeof text - 1 - used)) > 0)
+            used += (size_t)got;
         close(ends[0]);
         text[used] = 0;
         assert_int_equal(waitpid(child, &status, 0), child);
