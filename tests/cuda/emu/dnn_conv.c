@@ -193,14 +193,24 @@ static double act(const struct qn_dnn_step *t, double v)
     }
 }
 
-/* Everything behind the sum, for channel c (of all) at an output position. */
-static void finish(const struct shape *s, int64_t image, int64_t c,
-                   const int64_t at[D], double sum, const char *bias,
-                   const char *z, char *y)
+/* Where an output position lies, in elements: in y and in the residual. */
+struct spot {
+    int64_t y, z;
+};
+
+static struct spot spot_of(const struct shape *s, int64_t image,
+                           const int64_t at[D])
+{
+    return (struct spot){ image * s->g->y.stride[0] + offset(s->out_stride, at),
+                          image * s->g->z.stride[0] + offset(s->z_stride, at) };
+}
+
+/* Everything behind the sum, for channel c (of all). */
+static void finish(const struct shape *s, int64_t c, struct spot at, double sum,
+                   const char *bias, const char *z, char *y)
 {
     const struct qn_dnn_graph *g = s->g;
-    int64_t to = image * g->y.stride[0] + c * g->y.stride[1] +
-                 offset(s->out_stride, at);
+    int64_t to = at.y + c * g->y.stride[1];
     double v = g->alpha * sum;
     if (g->beta != 0)
         v += g->beta * load(g->y.type, y, to);
@@ -211,9 +221,7 @@ static void finish(const struct shape *s, int64_t image, int64_t c,
                 t->alpha2 * load(g->bias.type, bias, c * g->bias.stride[1]);
         else if (t->reads_z)
             v = t->alpha1 * v +
-                t->alpha2 * load(g->z.type, z,
-                                 image * g->z.stride[0] + c * g->z.stride[1] +
-                                     offset(s->z_stride, at));
+                t->alpha2 * load(g->z.type, z, at.z + c * g->z.stride[1]);
         else
             v = act(t, t->alpha1 * v);
     }
@@ -225,19 +233,16 @@ static void pack_filters(const struct shape *s, const char *w, int64_t group,
                          float *left)
 {
     int64_t depth = s->window_size * s->in_channels;
-    for (int64_t k0 = 0; k0 < s->out_channels; k0 += QN_MAC_ROWS) {
-        float *to = left + k0 * depth;
-        memset(to, 0, (size_t)depth * QN_MAC_ROWS * sizeof *to);
-        for (int64_t r = 0; r < s->window_size; r++) {
-            int64_t at[D];
-            place(s->window, r, at);
-            for (int64_t c = 0; c < s->in_channels; c++)
-                for (int64_t k = k0;
-                     k < s->out_channels && k < k0 + QN_MAC_ROWS; k++)
-                    to[(r * s->in_channels + c) * QN_MAC_ROWS + k - k0] =
-                        operand(s, s->g->w.type, w,
-                                filter_at(s, group, k, c, at));
-        }
+    for (int64_t k = 0; k < s->out_channels; k++) {
+        float *to = left + k / QN_MAC_ROWS * QN_MAC_ROWS * depth +
+                    k % QN_MAC_ROWS;
+        for (int64_t c = 0; c < s->in_channels; c++)
+            for (int64_t r = 0; r < s->window_size; r++) {
+                int64_t at[D];
+                place(s->window, r, at);
+                to[(r * s->in_channels + c) * QN_MAC_ROWS] =
+                    operand(s, s->g->w.type, w, filter_at(s, group, k, c, at));
+            }
     }
 }
 
@@ -258,21 +263,28 @@ static void unfold(const struct shape *s, const char *x, int64_t image,
         }
 }
 
-/* The panel of 16 output positions from p0 for a group's input channels. */
-static void gather(const struct shape *s, const float *in, int64_t p0,
-                   float *right)
+/* Input positions that 16 output positions see: [window][16], -1 for none. */
+static void look(const struct shape *s, int64_t p0, int64_t *from)
 {
     int64_t out[LANES][D];
     for (int l = 0; l < LANES; l++)
         place(s->out, p0 + l < s->out_size ? p0 + l : s->out_size - 1, out[l]);
     for (int64_t r = 0; r < s->window_size; r++) {
-        int64_t at[D], from[LANES];
+        int64_t at[D];
         place(s->window, r, at);
-        bool run = true;
-        for (int l = 0; l < LANES; l++) {
-            from[l] = seen(s, out[l], at);
-            run = run && from[l] >= 0 && from[l] == from[0] + l;
-        }
+        for (int l = 0; l < LANES; l++)
+            *from++ = seen(s, out[l], at);
+    }
+}
+
+/* The panel of them for a group's input channels. */
+static void gather(const struct shape *s, const float *in, const int64_t *from,
+                   float *right)
+{
+    for (int64_t r = 0; r < s->window_size; r++, from += LANES) {
+        bool run = from[0] >= 0;
+        for (int l = 1; l < LANES; l++)
+            run = run && from[l] == from[0] + l;
         for (int64_t c = 0; c < s->in_channels; c++, right += LANES) {
             const float *row = in + c * s->in_size;
             if (run)
@@ -284,25 +296,39 @@ static void gather(const struct shape *s, const float *in, int64_t p0,
     }
 }
 
-static void convolve_group(const struct shape *s, int64_t image, int64_t group,
-                           const float *in, const float *left, float *right,
-                           const char *bias, const char *z, char *y)
+/* Scratch and operands of one execution. */
+struct work {
+    float *left, *right, *in; /* filters, a panel, an image */
+    int64_t *from;
+    const char *bias, *z;
+    char *y;
+};
+
+static void convolve_panel(const struct shape *s, int64_t image, int64_t p0,
+                           int64_t packed, const struct work *w)
 {
     int64_t depth = s->window_size * s->in_channels;
-    for (int64_t p0 = 0; p0 < s->out_size; p0 += LANES) {
-        gather(s, in, p0, right);
-        int64_t lanes = s->out_size - p0 < LANES ? s->out_size - p0 : LANES;
-        int64_t at[LANES][D];
-        for (int64_t l = 0; l < lanes; l++)
-            place(s->out, p0 + l, at[l]);
+    int64_t lanes = s->out_size - p0 < LANES ? s->out_size - p0 : LANES;
+    struct spot spots[LANES];
+    for (int64_t l = 0; l < lanes; l++) {
+        int64_t at[D];
+        place(s->out, p0 + l, at);
+        spots[l] = spot_of(s, image, at);
+    }
+    look(s, p0, w->from);
+    for (int64_t group = 0; group < s->groups; group++) {
+        gather(s, w->in + group * s->in_channels * s->in_size, w->from,
+               w->right);
         for (int64_t k0 = 0; k0 < s->out_channels; k0 += QN_MAC_ROWS) {
             float sums[QN_MAC_ROWS * LANES];
-            qn_mac_tile(left + k0 * depth, right, (size_t)depth, sums);
+            qn_mac_tile(w->left + group * packed + k0 * depth, w->right,
+                        (size_t)depth, sums);
             for (int64_t k = k0; k < s->out_channels && k < k0 + QN_MAC_ROWS;
                  k++)
                 for (int64_t l = 0; l < lanes; l++)
-                    finish(s, image, group * s->out_channels + k, at[l],
-                           (double)sums[(k - k0) * LANES + l], bias, z, y);
+                    finish(s, group * s->out_channels + k, spots[l],
+                           (double)sums[(k - k0) * LANES + l], w->bias, w->z,
+                           w->y);
         }
     }
 }
@@ -333,7 +359,7 @@ static void convolve_wide(const struct shape *s, const char *x, const char *w,
                        load(s->g->w.type, w,
                             filter_at(s, group, k % s->out_channels, c, r_at));
         }
-        finish(s, image, k, at, sum, NULL, NULL, y);
+        finish(s, k, spot_of(s, image, at), sum, NULL, NULL, y);
     }
 }
 
@@ -349,21 +375,26 @@ bool qn_dnn_convolve(const struct qn_dnn_graph *g, int engine, const char *x,
     int64_t depth = s.window_size * s.in_channels;
     int64_t rows = (s.out_channels + QN_MAC_ROWS - 1) / QN_MAC_ROWS;
     int64_t packed = rows * QN_MAC_ROWS * depth;
-    float *left = malloc((size_t)(packed * s.groups) * sizeof *left);
-    float *right = malloc((size_t)(depth * LANES) * sizeof *right);
-    float *in = malloc((size_t)(g->x.dim[1] * s.in_size) * sizeof *in);
-    bool ok = left && right && in;
+    struct work work = {
+        .left = calloc((size_t)(packed * s.groups), sizeof(float)),
+        .right = malloc((size_t)(depth * LANES) * sizeof(float)),
+        .in = malloc((size_t)(g->x.dim[1] * s.in_size) * sizeof(float)),
+        .from = malloc((size_t)(s.window_size * LANES) * sizeof(int64_t)),
+        .bias = bias,
+        .z = z,
+        .y = y
+    };
+    bool ok = work.left && work.right && work.in && work.from;
     for (int64_t group = 0; ok && group < s.groups; group++)
-        pack_filters(&s, w, group, left + group * packed);
+        pack_filters(&s, w, group, work.left + group * packed);
     for (int64_t image = 0; ok && image < s.images; image++) {
-        unfold(&s, x, image, in);
-        for (int64_t group = 0; group < s.groups; group++)
-            convolve_group(&s, image, group,
-                           in + group * s.in_channels * s.in_size,
-                           left + group * packed, right, bias, z, y);
+        unfold(&s, x, image, work.in);
+        for (int64_t p0 = 0; p0 < s.out_size; p0 += LANES)
+            convolve_panel(&s, image, p0, packed, &work);
     }
-    free(left);
-    free(right);
-    free(in);
+    free(work.left);
+    free(work.right);
+    free(work.in);
+    free(work.from);
     return ok;
 }

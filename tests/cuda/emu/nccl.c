@@ -459,7 +459,10 @@ static ncclResult_t collective(const char *api, enum qn_comm_kind kind,
                     (int)type, (int)op, root);
     if (count > SIZE_MAX / 8 / QN_COMM_RANKS)
         return fail(ncclInvalidArgument, "%s: %zu elements", api, count);
-    if (comm->finalized || comm->clique->aborted)
+    pthread_mutex_lock(&comm->clique->lock);
+    bool over = comm->finalized || comm->clique->aborted;
+    pthread_mutex_unlock(&comm->clique->lock);
+    if (over)
         return fail(ncclInvalidUsage, "%s: finalized or aborted", api);
     if (!device_ok(comm, stream))
         return fail(ncclInvalidUsage, "%s: the stream is not of device %d",
