@@ -66,3 +66,5 @@ $(BUILD)/tests/cuda/test_emu: $(BUILD)/tests/cuda/test_emu.o $(EMU_DRIVER) \
 	$(call SAY,LD,$@)
 	$(Q)$(CC) $(LDFLAGS_ALL) $< $(EMU_DRIVER) -Wl,-rpath,'$$ORIGIN/../../cuda-emu' \
 	    -o $@ -lcmocka -ldl -lm
+
+include tests/cuda/emu/libs.mk

@@ -155,15 +155,16 @@ static int64_t seen(const struct shape *s, const int64_t out[D],
     return position;
 }
 
-/* Filter element for channels within a group. */
+/* Filter element for channels within a group; tap: offset of the window's
+ * element. */
 static int64_t filter_at(const struct shape *s, int64_t group, int64_t out,
-                         int64_t in, const int64_t r[D])
+                         int64_t in, int64_t tap)
 {
     const struct qn_dnn_tensor *w = &s->g->w;
     int64_t k = s->g->backward ? group * s->in_channels + in
                                : group * s->out_channels + out;
     int64_t c = s->g->backward ? out : in;
-    return k * w->stride[0] + c * w->stride[1] + offset(s->window_stride, r);
+    return k * w->stride[0] + c * w->stride[1] + tap;
 }
 
 static double act(const struct qn_dnn_step *t, double v)
@@ -230,19 +231,17 @@ static void finish(const struct shape *s, int64_t c, struct spot at, double sum,
 
 /* [ceil(out_channels / 6)][window][in_channels][6] of one group */
 static void pack_filters(const struct shape *s, const char *w, int64_t group,
-                         float *left)
+                         const int64_t *taps, float *left)
 {
     int64_t depth = s->window_size * s->in_channels;
     for (int64_t k = 0; k < s->out_channels; k++) {
         float *to = left + k / QN_MAC_ROWS * QN_MAC_ROWS * depth +
                     k % QN_MAC_ROWS;
         for (int64_t c = 0; c < s->in_channels; c++)
-            for (int64_t r = 0; r < s->window_size; r++) {
-                int64_t at[D];
-                place(s->window, r, at);
+            for (int64_t r = 0; r < s->window_size; r++)
                 to[(r * s->in_channels + c) * QN_MAC_ROWS] =
-                    operand(s, s->g->w.type, w, filter_at(s, group, k, c, at));
-            }
+                    operand(s, s->g->w.type, w,
+                            filter_at(s, group, k, c, taps[r]));
     }
 }
 
@@ -299,7 +298,7 @@ static void gather(const struct shape *s, const float *in, const int64_t *from,
 /* Scratch and operands of one execution. */
 struct work {
     float *left, *right, *in; /* filters, a panel, an image */
-    int64_t *from;
+    int64_t *from, *taps;
     const char *bias, *z;
     char *y;
 };
@@ -348,6 +347,7 @@ static void convolve_wide(const struct shape *s, const char *x, const char *w,
             int64_t r_at[D], from[D];
             place(s->window, r, r_at);
             int64_t position = seen(s, at, r_at);
+            int64_t tap = offset(s->window_stride, r_at);
             if (position < 0)
                 continue;
             place(s->in, position, from);
@@ -357,7 +357,7 @@ static void convolve_wide(const struct shape *s, const char *x, const char *w,
                                 (group * s->in_channels + c) * t->stride[1] +
                                 offset(s->in_stride, from)) *
                        load(s->g->w.type, w,
-                            filter_at(s, group, k % s->out_channels, c, r_at));
+                            filter_at(s, group, k % s->out_channels, c, tap));
         }
         finish(s, k, spot_of(s, image, at), sum, NULL, NULL, y);
     }
@@ -380,13 +380,20 @@ bool qn_dnn_convolve(const struct qn_dnn_graph *g, int engine, const char *x,
         .right = malloc((size_t)(depth * LANES) * sizeof(float)),
         .in = malloc((size_t)(g->x.dim[1] * s.in_size) * sizeof(float)),
         .from = malloc((size_t)(s.window_size * LANES) * sizeof(int64_t)),
+        .taps = malloc((size_t)s.window_size * sizeof(int64_t)),
         .bias = bias,
         .z = z,
         .y = y
     };
-    bool ok = work.left && work.right && work.in && work.from;
+    bool ok = work.left && work.right && work.in && work.from &&
+              work.taps;
+    for (int64_t r = 0; ok && r < s.window_size; r++) {
+        int64_t at[D];
+        place(s.window, r, at);
+        work.taps[r] = offset(s.window_stride, at);
+    }
     for (int64_t group = 0; ok && group < s.groups; group++)
-        pack_filters(&s, w, group, work.left + group * packed);
+        pack_filters(&s, w, group, work.taps, work.left + group * packed);
     for (int64_t image = 0; ok && image < s.images; image++) {
         unfold(&s, x, image, work.in);
         for (int64_t p0 = 0; p0 < s.out_size; p0 += LANES)
@@ -396,5 +403,6 @@ bool qn_dnn_convolve(const struct qn_dnn_graph *g, int engine, const char *x,
     free(work.right);
     free(work.in);
     free(work.from);
+    free(work.taps);
     return ok;
 }

@@ -29,8 +29,17 @@ $(EMU_LIBS_OBJ_DIR)/%.o: %.c
 	$(call SAY,PIC,$<)
 	$(Q)$(CC) $(CFLAGS_ALL) $(EMU_LIBS_CFLAGS) -MMD -MP -c $< -o $@
 
+# found by name beside libcuda.so.1, like that
+EMU_LIBS_TEST := $(addprefix $(BUILD)/tests/cuda/test_emu_,blas dnn nccl)
+CUDA_TEST_BIN += $(EMU_LIBS_TEST)
+$(EMU_LIBS_TEST): %: %.o $(EMU_LIBS)
+	$(call SAY,LD,$@)
+	$(Q)$(CC) $(LDFLAGS_ALL) $< -Wl,-rpath,'$$ORIGIN/../../cuda-emu' -o $@ \
+	    -lcmocka -ldl -lm
+
 .PHONY: emu-libs
 emu-libs: $(EMU_LIBS)
-
-$(patsubst %,$(BUILD)/tests/cuda/test_emu_%.o,blas dnn nccl): \
-    CFLAGS_ALL += -isystem $(CUDA_HOME)/include
+ifneq ($(HAVE_CUDA),)
+cuda-emu: emu-libs
+cuda-check: $(EMU_LIBS_TEST)
+endif

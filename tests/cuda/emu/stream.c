@@ -501,6 +501,16 @@ API cuStreamGetFlags(CUstream stream, unsigned int *out)
     return r;
 }
 
+API cuStreamGetCtx(CUstream stream, CUcontext *out)
+{
+    ENTER("cuStreamGetCtx", INIT);
+    struct CUstream_st *s;
+    CUresult r = stream_of(stream, &s);
+    if (r == CUDA_SUCCESS)
+        *out = s->context;
+    return r;
+}
+
 /* Work that is queued still runs; the thread ends behind it. */
 API cuStreamDestroy(CUstream stream)
 {
