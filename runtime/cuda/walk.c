@@ -139,13 +139,6 @@ void qn_cuda_part_operand(const qn_cuda_part *p, int k, const void *data,
         out->stride[d - p->cut] = (uint32_t)m->stride[k][d];
 }
 
-qn_cuda_grid qn_cuda_walk_grid(const qn_accel *accel, int64_t total, int width)
-{
-    if (total > QN_WALK_MOST)
-        total = QN_WALK_MOST;
-    return qn_cuda_grid_stride(accel, total, width, QN_WALK_THREADS, 4);
-}
-
 const char *qn_cuda_suffix(qn_dtype dtype)
 {
     static const char *const names[QN_DTYPE_COUNT] = {

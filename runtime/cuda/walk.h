@@ -9,7 +9,7 @@
 #include "runtime/cuda/kernel.h"
 #include "runtime/cuda/kernels/walk.h"
 
-enum { QN_CUDA_OPERANDS = 24 };
+enum { QN_CUDA_OPERANDS = 8 };
 
 /* Operands against an output, merged. Immutable once made. */
 typedef struct qn_cuda_merge {
@@ -52,7 +52,13 @@ static inline void *qn_cuda_part_out(const qn_cuda_part *p, void *out,
 }
 
 /* For `total` elements, `width` of them a thread at a time. */
-qn_cuda_grid qn_cuda_walk_grid(const qn_accel *accel, int64_t total, int width);
+static inline qn_cuda_grid qn_cuda_walk_grid(const qn_accel *accel,
+                                             int64_t total, int width)
+{
+    return qn_cuda_grid_stride(
+        accel, total < QN_WALK_MOST ? total : QN_WALK_MOST, width,
+        QN_WALK_THREADS, 4);
+}
 
 /* Elements in 16 bytes, for kernels that move elements of these sizes. */
 static inline int qn_cuda_width(size_t a, size_t b)

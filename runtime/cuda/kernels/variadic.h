@@ -5,7 +5,7 @@
 
 #include "runtime/cuda/kernels/walk.h"
 
-enum { QN_FOLD_MOST = 24 }; /* operands of one launch */
+enum { QN_FOLD_MOST = 8 }; /* operands of one launch */
 
 /* QN_FOLD_*: what y's elements are, beside the result's type. */
 enum {
