@@ -22,7 +22,6 @@
     X(resize)                                                                 \
     X(variadic)                                                               \
     X(cast)                                                                   \
-    X(order)                                                                  \
     X(chain)
 
 /* Families that have device code: kernels/<family>.cu. */
@@ -42,7 +41,6 @@
     X(resize)                                                                 \
     X(variadic)                                                               \
     X(cast)                                                                   \
-    X(order)                                                                  \
     X(chain)
 
 #define QN_CUDA_FAMILY_DECL(family)                                            \

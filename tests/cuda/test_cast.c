@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every pair of element types, bit for bit as on the cpu; memory orders and
- * Dropout, which only move. */
+/* Every pair of element types, bit for bit as on the cpu. */
 #include "runtime/ops/op.h"
 #include "tests/cuda/support/device_node.h"
 #include "tests/cuda/support/fill.h"
@@ -88,15 +87,6 @@ static const device_row others[] = {
     { "BitCast", 26, "to=6", { "f32 100" }, .in_place = true },
     { "BitCast", 26, "to=9", { "u8 100" } },
     { "BitCast", 26, "to=3", { "u8 100" }, .shift = 1 },
-    { "Dropout", 13, NULL, { "f32 5,3" }, .n_out = 2 },
-    { "Dropout", 13, NULL, { "f16 5,3", "f32 : 0.5" }, .n_out = 2,
-      .in_place = true },
-    { "Dropout", 7, NULL, { "f16 1000" }, .n_out = 2 },
-    { "Dropout", 7, NULL, { "f64 10" }, .n_out = 2 },
-    { "Dropout", 7, NULL, { "f32 10" }, .n_out = 2 },
-    { "Dropout", 13, NULL, { "f32 0,3" }, .n_out = 2 },
-    { "Dropout", 13, NULL, { "f32 5", "f32 : 0.5", "bool : 1" }, .n_out = 2,
-      .no_kernel = true },
 };
 
 static void test_others(void **state)
@@ -105,42 +95,11 @@ static void test_others(void **state)
     device_rows_run(others, sizeof others / sizeof others[0]);
 }
 
-static void test_orders(void **state)
-{
-    (void)state;
-    static const int64_t dims[][4] = {
-        { 2, 3, 5, 7 },    { 1, 64, 7, 7 },  { 3, 40, 9, 11 }, { 2, 8, 8, 9 },
-        { 1, 9, 1, 9 },    { 2, 33, 33, 1 }, { 1, 1, 1, 1 },   { 0, 3, 4, 4 },
-        { 2, 0, 40, 40 },  { 5, 12, 3, 100 }, { 2, 100, 65, 33 },
-    };
-    static const qn_dtype types[] = { QN_U8, QN_F16, QN_F32, QN_I64 };
-    static const char *const ops[] = { "ToChannelsLast", "ToChannelsFirst" };
-    for (size_t r = 0; r < sizeof dims / sizeof dims[0]; r++)
-        for (size_t d = 0; d < 4; d++)
-            for (size_t o = 0; o < 2; o++) {
-                char label[160];
-                test_node t;
-                test_node_init(&t, "Identity", 13, 1, 1);
-                t.node.domain = "ai.quern";
-                t.node.op_name = ops[o];
-                t.node.opset = 1;
-                t.node.op = qn_op_find("ai.quern", ops[o], 1, NULL);
-                assert_non_null(t.node.op);
-                test_fill(&t, 0, types[d], 4, dims[r], FILL_BITS);
-                test_label(label, ops[o], types[d], r);
-                (void)device_node_run(
-                    &t, &(device_options){ .exact = true, .shift = r % 2 },
-                    label);
-                test_node_release(&t);
-            }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pairs),  cmocka_unit_test(test_rounding),
         cmocka_unit_test(test_codes),  cmocka_unit_test(test_others),
-        cmocka_unit_test(test_orders),
     };
     return cmocka_run_group_tests(tests, device_setup, device_teardown);
 }

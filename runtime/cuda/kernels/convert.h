@@ -114,11 +114,12 @@ QN_DEVICE float cv_decode(int dtype, uint8_t code)
     cv_small t = cv_small_of(dtype);
     uint32_t sign = code & t.sign ? 0x80000000u : 0;
     uint32_t body = code & (t.sign - 1), m = 1u << t.mantissa;
-    if (t.uz ? t.sign == 0x80 && code == 0x80 : body > t.max) {
-        if (!t.uz && body == t.over && t.over != t.nan)
-            return __uint_as_float(sign | 0x7f800000u);
+    if (t.uz && t.sign == 0x80 && code == 0x80)
+        return nan;
+    if (!t.uz && body == t.over && t.over != t.nan)
+        return __uint_as_float(sign | 0x7f800000u);
+    if (!t.uz && body > t.max)
         return __uint_as_float(sign | 0x7fc00000u);
-    }
     int e = (int)(body >> t.mantissa);
     /* subnormals have the exponent of the first normals, and no leading 1 */
     uint32_t man = (body & (m - 1)) | (e ? m : 0);

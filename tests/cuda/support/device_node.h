@@ -47,6 +47,8 @@ typedef struct device_options {
     /* The cpu's kernel refuses the data; so must the device's. */
     bool faults;
     qn_precision precision;
+    /* Not NULL: gets the bytes of the device's output 0. */
+    void *result;
 } device_options;
 
 typedef struct device_row {
