@@ -207,12 +207,17 @@ static struct spot spot_of(const struct shape *s, int64_t image,
 }
 
 /* Everything behind the sum, for channel c (of all). */
-static void finish(const struct shape *s, int64_t c, struct spot at, double sum,
+static inline void finish(const struct shape *s, int64_t c, struct spot at, double sum,
                    const char *bias, const char *z, char *y)
 {
     const struct qn_dnn_graph *g = s->g;
     int64_t to = at.y + c * g->y.stride[1];
     double v = g->alpha * sum;
+    if (g->n_steps == 0 && g->beta == 0 && g->y.type == CUDNN_DATA_FLOAT) {
+        float single = (float)v;
+        memcpy(y + to * 4, &single, 4);
+        return;
+    }
     if (g->beta != 0)
         v += g->beta * load(g->y.type, y, to);
     for (int i = 0; i < g->n_steps; i++) {
@@ -256,6 +261,12 @@ static void unfold(const struct shape *s, const char *x, int64_t image,
             place(s->in, p0, at);
             int64_t from = image * t->stride[0] + c * t->stride[1] +
                            offset(s->in_stride, at);
+            if (t->type == CUDNN_DATA_FLOAT && !s->tf32 && !s->down &&
+                s->in_stride[D - 1] == 1) {
+                memcpy(to, x + from * 4, (size_t)s->in[D - 1] * 4);
+                to += s->in[D - 1];
+                continue;
+            }
             for (int64_t i = 0; i < s->in[D - 1]; i++)
                 *to++ = operand(s, t->type, x,
                                 from + i * s->in_stride[D - 1]);
