@@ -261,7 +261,7 @@ static void test_each_wait_is_needed(void **state)
             cut_release(&c);
         }
     }
-    assert_true(branchy > 300 && rare <= branchy / 100);
+    assert_true(branchy > 200 && rare <= branchy / 100);
     assert_true(removed > 1000 && naive > removed * 5 / 4);
 }
 

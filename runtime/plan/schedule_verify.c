@@ -360,7 +360,8 @@ static bool earlier(const struct edge *a, const struct edge *b)
 /*
  * Go through the bytes with the buffers that cover them, by first use. Without
  * jumps "before" is transitive and neighbours are enough: those that become so
- * are looked at when one comes between, or goes from between, others. With jumps the one in the middle may not be used at all: look at all.
+ * are looked at when one comes between, or goes from between, others. With
+ * jumps the one in the middle may not be used at all: look at all.
  */
 static qn_status sweep(const struct verifier *v, const struct edge *edges,
                        size_t n, struct edge *on, qn_error *err)
