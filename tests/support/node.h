@@ -5,7 +5,7 @@
 
 #include "runtime/exec/eval.h"
 
-enum { TEST_MAX_ARGS = 16 };
+enum { TEST_MAX_ARGS = 32 };
 
 /* Zero-initialise; release with test_node_release(). */
 typedef struct test_node {
