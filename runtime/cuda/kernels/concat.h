@@ -5,7 +5,7 @@
 
 #include "runtime/cuda/kernels/fastdiv.h"
 
-enum { QN_CONCAT_PARTS = 96 }; /* of one launch */
+enum { QN_CONCAT_PARTS = 24 }; /* of one launch */
 
 /* Part i holds `rows` rows of at[i + 1] - at[i] units, which are units at[i] and
  * on of each row of the whole. All counts are in units. */
