@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Concat and Split: one launch for up to QN_CONCAT_PARTS parts. The whole tensor
- * is rows of `pitch` elements, a part is some columns of it. Also on channels-
- * last tensors, along the axis where the logical one lies in memory.
+ * Concat and Split: one launch for up to QN_CONCAT_PARTS parts. The whole
+ * tensor is rows of `pitch` elements, a part is some columns of it. Also on
+ * channels-last tensors, along the axis where the logical one lies in memory.
  */
 #include "runtime/cuda/kernels/concat.h"
 #include "runtime/cuda/strided.h"
@@ -78,7 +78,8 @@ static qn_status prepare_split(qn_prepare *p, qn_error *err)
         qn_tensor *all = qn_region_alloc(p->region, p->n_out, sizeof *all);
         qn_tensor in[2] = { 0 };
         if (!all)
-            return qn_fail(err, QN_NO_MEMORY, "no memory for %u parts", p->n_out);
+            return qn_fail(err, QN_NO_MEMORY, "no memory for %u parts",
+                           p->n_out);
         for (uint32_t i = 0; i < p->n_in && i < 2; i++)
             in[i] = p->in[i];
         in[0].shape = qn_node_logical_shape(p->node, &p->in[0].shape);
@@ -134,8 +135,8 @@ static qn_status launch(const qn_launch *k, void *whole, const qn_tensor *parts,
         a.n = a.width * c->rows;
         a.wide = a.n >= (int64_t)1 << 31;
         a.by_width = qn_fastdiv_of(a.width);
-        qn_cuda_grid g = qn_cuda_grid_stride(c->accel, a.n,
-                                             a.n > MANY ? 4 : 1, THREADS, WAVES);
+        qn_cuda_grid g = qn_cuda_grid_stride(c->accel, a.n, a.n > MANY ? 4 : 1,
+                                             THREADS, WAVES);
         st = qn_cuda_launch(k, c->fn, &g, &a);
     }
     return st;

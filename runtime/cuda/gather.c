@@ -46,7 +46,8 @@ static qn_status new_state(qn_prepare *p, const char *function,
     p->state = s;
     qn_status st = qn_cuda_find(p->accel, "gather", function, &s->fn, err);
     if (st == QN_OK)
-        st = qn_cuda_find(p->accel, "gather", "qn_gather_check", &s->check, err);
+        st =
+            qn_cuda_find(p->accel, "gather", "qn_gather_check", &s->check, err);
     return st;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transpose, Expand, Tile, DepthToSpace, SpaceToDepth, Slice, and the changes of
- * memory order, as copies between strided views (runtime/cuda/strided.h). Any
- * element type but strings: only sizes matter. Each prepare() describes the loop
- * nest; one launch() serves all.
+ * Transpose, Expand, Tile, DepthToSpace, SpaceToDepth, Slice, and the changes
+ * of memory order, as copies between strided views (runtime/cuda/strided.h).
+ * Any element type but strings: only sizes matter. Each prepare() describes the
+ * loop nest; one launch() serves all.
  */
 #include "runtime/cuda/strided.h"
 #include "runtime/cuda/tables.h"
@@ -26,8 +26,8 @@ static qn_status finish_prepare(qn_prepare *p, const qn_loops *l,
     if (!s)
         return qn_fail(err, QN_NO_MEMORY, "no memory for a copy's state");
     p->state = s;
-    return qn_strided_init(s, p->accel, l, qn_dtype_size(p->in[0].dtype), offset,
-                           err);
+    return qn_strided_init(s, p->accel, l, qn_dtype_size(p->in[0].dtype),
+                           offset, err);
 }
 
 static qn_status launch(const qn_launch *k)

@@ -64,7 +64,8 @@ static qn_status prepare(qn_prepare *p, qn_error *err)
     qn_status st = qn_cuda_find(p->accel, "nonzero", "qn_nonzero_count",
                                 &s->count, err);
     if (st == QN_OK)
-        st = qn_cuda_find(p->accel, "nonzero", "qn_nonzero_scan", &s->scan, err);
+        st =
+            qn_cuda_find(p->accel, "nonzero", "qn_nonzero_scan", &s->scan, err);
     if (st == QN_OK)
         st = qn_cuda_find(p->accel, "nonzero", "qn_nonzero_write", &s->write,
                           err);
@@ -92,7 +93,8 @@ static qn_status launch(const qn_launch *k)
 static qn_status finish(const qn_launch *k)
 {
     const nonzero_state *s = k->state;
-    k->out[0].shape = qn_shape_make(2, (int64_t[]){ s->args.rank, k->counts[0] });
+    k->out[0].shape =
+        qn_shape_make(2, (int64_t[]){ s->args.rank, k->counts[0] });
     return QN_OK;
 }
 

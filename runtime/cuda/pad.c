@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pad: each output unit finds its input unit, or takes the constant. Neighbouring
- * axes without pads are one; what lies inside the last padded axis is counted in
- * units of up to 16 bytes. The constant may lie on the device: it is read there.
+ * Pad: each output unit finds its input unit, or takes the constant.
+ * Neighbouring axes without pads are one; what lies inside the last padded axis
+ * is counted in units of up to 16 bytes. The constant may lie on the device: it
+ * is read there.
  */
 #include "runtime/base/half.h"
 #include "runtime/cuda/kernels/pad.h"

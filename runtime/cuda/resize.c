@@ -103,9 +103,10 @@ static bool add_map(resize_state *s, const qn_resize *r,
     return true;
 }
 
-/* Maps in the order of passes: shrinking axes first, outermost first, then growing
- * ones, innermost first. Logical axes are counted, as on the cpu, so that both
- * memory orders round alike. map[]: by logical axis, -1 for axes that stay. */
+/* Maps in the order of passes: shrinking axes first, outermost first, then
+ * growing ones, innermost first. Logical axes are counted, as on the cpu, so
+ * that both memory orders round alike. map[]: by logical axis, -1 for axes that
+ * stay. */
 static qn_status add_maps(resize_state *s, const qn_resize *r,
                           int map[QN_MAX_RANK], size_t *bytes, qn_error *err)
 {
@@ -121,9 +122,10 @@ static qn_status add_maps(resize_state *s, const qn_resize *r,
     for (int i = 0; i < n; i++) {
         map[order[i]] = i;
         if (!add_map(s, r, &r->axes[order[i]], i, bytes))
-            return qn_fail(err, QN_TOO_LARGE, "axis %d: tables for %lld elements "
-                           "of %lld taps", order[i],
-                           (long long)r->axes[order[i]].out,
+            return qn_fail(err, QN_TOO_LARGE,
+                           "axis %d: tables for %lld elements "
+                           "of %lld taps",
+                           order[i], (long long)r->axes[order[i]].out,
                            (long long)s->args.maps[i].taps);
     }
     s->args.passes = n;

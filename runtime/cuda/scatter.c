@@ -3,8 +3,9 @@
  * Scatter, ScatterElements, ScatterND: copy the data unless the output is the
  * data, then write or reduce the updates, with equal indices in their order.
  *
- * Workspace: last [targets] | next [n] | head [n], of 4 bytes; next and head for
- * reductions only, nothing where there are few updates (kernels/scatter.cu).
+ * Workspace: last [targets] | next [n] | head [n], of 4 bytes; next and head
+ * for reductions only, nothing where there are few updates
+ * (kernels/scatter.cu).
  */
 #include "runtime/base/checked.h"
 #include "runtime/cuda/kernels/scatter.h"
@@ -202,7 +203,8 @@ static qn_status launch(const qn_launch *k)
     a.src = k->in[2].data;
     a.dst = k->out[0].data;
     choose_unit(s, &a);
-    qn_cuda_grid updates = qn_cuda_grid_stride(s->accel, a.n, 1, THREADS, WAVES);
+    qn_cuda_grid updates =
+        qn_cuda_grid_stride(s->accel, a.n, 1, THREADS, WAVES);
     qn_cuda_grid columns = qn_cuda_grid_stride(s->accel, a.total, 1, THREADS,
                                                WAVES);
     if (!a.run || qn_count(&k->out[0]) == 0) /* only look at the indices */

@@ -112,8 +112,8 @@ static qn_status launch_fill(const qn_launch *k)
 {
     const shape_state *s = k->state;
     size_t size = qn_dtype_size(k->out[0].dtype);
-    return fill(k, k->out[0].data, (size_t)qn_count(&k->out[0]) * size, s->value,
-                size);
+    return fill(k, k->out[0].data, (size_t)qn_count(&k->out[0]) * size,
+                s->value, size);
 }
 
 /* ---- Range ---- */

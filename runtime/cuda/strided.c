@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loop nest is reduced first: loops are sorted by the output's stride, those
- * that continue each other in both views become one, and the innermost run that
- * is contiguous in both is cut into units of up to 16 bytes. What is left
- * decides:
+ * The loop nest is reduced first: loops are sorted by the output's stride,
+ * those that continue each other in both views become one, and the innermost
+ * run that is contiguous in both is cut into units of up to 16 bytes. What is
+ * left decides:
  *
  *   COPY     nothing: one run
- *   TILES    the output runs along one loop, the input along another: squares of
- *            shared memory, so that both sides see whole sectors
- *   VECTORS  the output runs along a loop that the input strides over: 16 bytes
- *            are put together from elements
- *   UNITS    the rest: rows of units, short strides
+ *   TILES    the output runs along one loop, the input along another: squares
+ * of shared memory, so that both sides see whole sectors VECTORS  the output
+ * runs along a loop that the input strides over: 16 bytes are put together from
+ * elements UNITS    the rest: rows of units, short strides
  *
- * Choices follow from shapes and from how addresses are aligned, never from data.
+ * Choices follow from shapes and from how addresses are aligned, never from
+ * data.
  */
 #include "runtime/cuda/strided.h"
 
@@ -101,7 +101,8 @@ static bool strides_divide(const qn_loops *l, int first, int64_t by, bool in)
     return true;
 }
 
-/* Strides and innermost run in units instead of elements; returns their size. */
+/* Strides and innermost run in units instead of elements; returns their size.
+ */
 static size_t widen(qn_loops *l, size_t size, size_t align)
 {
     if (l->rank == 0 || l->in[0] != 1 || l->out[0] != 1)

@@ -54,8 +54,8 @@ typedef struct qn_strided {
 
 /* Find the functions, plan for aligned addresses. `size`: of an element, 1, 2,
  * 4, 8 or 16 bytes; `offset` in elements. Both views lie inside their tensors;
- * the output's elements are distinct and do not overlap the input. prepare() only.
- * QN_TOO_LARGE: a dimension that no grid covers. */
+ * the output's elements are distinct and do not overlap the input. prepare()
+ * only. QN_TOO_LARGE: a dimension that no grid covers. */
 QN_NODISCARD qn_status qn_strided_init(qn_strided *s, qn_accel *accel,
                                        const qn_loops *l, size_t size,
                                        int64_t offset, qn_error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Concat and Split: a unit finds its part by bisection of the parts' columns. */
+/* Concat and Split: a unit finds its part by bisection of their columns. */
 #include "runtime/cuda/kernels/concat.h"
 
 #include "runtime/cuda/kernels/unit.h"

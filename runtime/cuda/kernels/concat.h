@@ -7,8 +7,8 @@
 
 enum { QN_CONCAT_PARTS = 24 }; /* of one launch */
 
-/* Part i holds `rows` rows of at[i + 1] - at[i] units, which are units at[i] and
- * on of each row of the whole. All counts are in units. */
+/* Part i holds `rows` rows of at[i + 1] - at[i] units, which are units at[i]
+ * and on of each row of the whole. All counts are in units. */
 struct qn_concat_args {
     void *whole;
     int64_t n;      /* units that this launch moves: rows * width */

@@ -28,7 +28,8 @@ template <bool WIDE> struct move_rows {
         int64_t column, item, outer;
         item = qn_split_index<WIDE>(a.by_run, i, &column);
         outer = qn_split_index<WIDE>(a.by_count, item, &item);
-        int64_t at = checked(a.fault, index_at(a.index, a.index32, item), a.dim);
+        int64_t at =
+            checked(a.fault, index_at(a.index, a.index32, item), a.dim);
         if (at < 0)
             return (T *)nullptr;
         *v = ((const T *)a.src)[(outer * a.dim + at) * a.run + column];
@@ -75,7 +76,8 @@ template <bool WIDE> struct move_tuples {
     const qn_gather_nd_args &a;
     template <typename T> __device__ T *one(int64_t i, T *v) const
     {
-        int64_t column, rest, tuple = qn_split_index<WIDE>(a.by_run, i, &column);
+        int64_t column, rest,
+            tuple = qn_split_index<WIDE>(a.by_run, i, &column);
         int64_t from = qn_split_index<WIDE>(a.by_batch, tuple, &rest) * a.batch;
         const int64_t *index = (const int64_t *)a.index + tuple * a.depth;
         QN_ONE_BY_ONE

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NonZero in three launches: each block counts its piece of the input, one block
- * turns counts into offsets, each block writes where its piece begins. An element
- * is zero if none of the bits of `mask` is set: a float's sign does not count.
+ * NonZero in three launches: each block counts its piece of the input, one
+ * block turns counts into offsets, each block writes where its piece begins. An
+ * element is zero if none of the bits of `mask` is set: a float's sign does not
+ * count.
  */
 #include "runtime/cuda/kernels/nonzero.h"
 

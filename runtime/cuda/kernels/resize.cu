@@ -2,8 +2,9 @@
 /*
  * Resize: maps of the resized axes first, then each output element by itself:
  * nearest copies a unit, linear and cubic add up nested sums over the axes, in
- * the order in which the cpu makes its passes. Products and sums are rounded one
- * by one, never fused: integers are cut, and what is an integer must stay one.
+ * the order in which the cpu makes its passes. Products and sums are rounded
+ * one by one, never fused: integers are cut, and what is an integer must stay
+ * one.
  *
  * Cubic: R. Keys, Cubic convolution interpolation for digital image processing,
  * IEEE TASSP 29 (1981), with parameter a = cubic_coeff_a.
@@ -254,9 +255,10 @@ QN_DEVICE void put_int(const qn_resize_args &a, int64_t i, double v, double low,
                        double above)
 {
     v = a.round ? rint(v) : trunc(v);
-    ((T *)a.dst)[i] = !(v >= low)  ? (T)low
-                      : v >= above ? (T)((T)(above * 0.5) + ((T)(above * 0.5) - 1))
-                                   : (T)v;
+    ((T *)a.dst)[i] = !(v >= low) ? (T)low
+                      : v >= above
+                          ? (T)((T)(above * 0.5) + ((T)(above * 0.5) - 1))
+                          : (T)v;
 }
 
 /* Integers, by a.dtype (qn_dtype). */
@@ -313,8 +315,8 @@ template <class E, int N> struct nest {
 };
 
 template <class E> struct nest<E, 0> {
-    __device__ static typename E::C sum(const qn_resize_args &a, const int64_t *,
-                                        int64_t at)
+    __device__ static typename E::C sum(const qn_resize_args &a,
+                                        const int64_t *, int64_t at)
     {
         return E::get(a, at);
     }

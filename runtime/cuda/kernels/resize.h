@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Arguments of kernels/resize.cu. A resized axis has a map in the workspace: for
- * each output index, `taps` input indices and weights. Output index o is the sum
- * over t of weight[o * taps + t] * input[index[o * taps + t]].
+ * Arguments of kernels/resize.cu. A resized axis has a map in the workspace:
+ * for each output index, `taps` input indices and weights. Output index o is
+ * the sum over t of weight[o * taps + t] * input[index[o * taps + t]].
  */
 #ifndef QN_CUDA_KERNELS_RESIZE_H
 #define QN_CUDA_KERNELS_RESIZE_H

@@ -287,7 +287,8 @@ struct list_reduced {
                         sum = R::of(a.op, sum, src[k * a.run + column]);
             } else {
                 for (; j; j = a.next[j - 1])
-                    sum = R::of(a.op, sum, src[(int64_t)(j - 1) * a.run + column]);
+                    sum = R::of(a.op, sum,
+                                src[(int64_t)(j - 1) * a.run + column]);
             }
             *to = sum;
         }

@@ -71,8 +71,8 @@ QN_KERNEL(qn_range, qn_range_args, a)
 
 /*
  * MT19937, as on the cpu: numbers depend on the seed and an element's position
- * only. One block: word i of the next state needs words i, i + 1 and i + 397, so
- * that 227 words at once depend on nothing of their own round.
+ * only. One block: word i of the next state needs words i, i + 1 and i + 397,
+ * so that 227 words at once depend on nothing of their own round.
  *
  * M. Matsumoto, T. Nishimura: Mersenne Twister, ACM TOMACS 8 (1998).
  */
@@ -85,7 +85,8 @@ QN_DEVICE void next_state(uint32_t *s)
         bool mine = (int)threadIdx.x < MT_ROUND && i < MT_N;
         uint32_t v = 0;
         if (mine) {
-            uint32_t y = (s[i] & 0x80000000u) | (s[(i + 1) % MT_N] & 0x7fffffffu);
+            uint32_t y =
+                (s[i] & 0x80000000u) | (s[(i + 1) % MT_N] & 0x7fffffffu);
             v = s[(i + MT_M) % MT_N] ^ (y >> 1) ^ ((y & 1u) ? 0x9908b0dfu : 0);
         }
         __syncthreads();

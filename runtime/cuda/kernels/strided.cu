@@ -101,9 +101,9 @@ template <typename E, typename W> struct turn<E, W, 1> {
 
 /*
  * A tile is LANES * PACK elements square; a word holds PACK of them. Loads run
- * along m, stores along n: PACK words of as many rows are turned into PACK words
- * of as many columns. Rows of shared memory are one word longer, which keeps
- * lanes that read down a column in different banks.
+ * along m, stores along n: PACK words of as many rows are turned into PACK
+ * words of as many columns. Rows of shared memory are one word longer, which
+ * keeps lanes that read down a column in different banks.
  */
 template <typename E, typename W, int PACK>
 QN_DEVICE void copy_tile(const E *src, E *dst, const qn_tile_args &a,

@@ -18,8 +18,8 @@ struct qn_strided_dims {
     int64_t dim[QN_STRIDED_DIMS], in[QN_STRIDED_DIMS], out[QN_STRIDED_DIMS];
 };
 
-/* qn_strided_units: units one by one. qn_strided_vectors: 16 bytes of the output
- * are gathered from elements `step` apart in the input. */
+/* qn_strided_units: units one by one. qn_strided_vectors: 16 bytes of the
+ * output are gathered from elements `step` apart in the input. */
 struct qn_strided_args {
     const void *src;
     void *dst;
@@ -30,8 +30,8 @@ struct qn_strided_args {
     struct qn_strided_dims d; /* vectors: in[] counts elements, out[] vectors */
 };
 
-/* qn_strided_tiles: out[r * out_m + c] = in[r + c * in_n], r < m, c < n, for each
- * position of the outer dimensions `d`. */
+/* qn_strided_tiles: out[r * out_m + c] = in[r + c * in_n], r < m, c < n, for
+ * each position of the outer dimensions `d`. */
 struct qn_tile_args {
     const void *src;
     void *dst;

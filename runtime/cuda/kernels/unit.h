@@ -11,7 +11,7 @@ struct alignas(16) qn_unit16 {
     uint64_t a, b;
 };
 
-/* before a loop over dimensions: unrolled, it costs registers and compile time */
+/* before a loop over dimensions, which costs registers when unrolled */
 #if defined __CUDACC__
 #define QN_ONE_BY_ONE _Pragma("unroll 1")
 #else
