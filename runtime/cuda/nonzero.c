@@ -78,7 +78,7 @@ static qn_status launch(const qn_launch *k)
     struct qn_nonzero_args a = s->args;
     qn_cuda_grid pieces = { .grid = { (uint32_t)a.blocks },
                             .block = { QN_NONZERO_THREADS } };
-    qn_cuda_grid one = { .block = { QN_NONZERO_BLOCKS } };
+    qn_cuda_grid one = { .grid = { 1 }, .block = { QN_NONZERO_BLOCKS } };
     a.src = k->in[0].data;
     a.dst = k->out[0].data;
     a.counts = k->workspace;

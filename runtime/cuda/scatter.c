@@ -18,7 +18,8 @@
 enum {
     THREADS = 256,
     WAVES = 8,
-    FEW = 64 /* updates that look at each other: 64 * 64 / 2 steps at most */
+    FEW = 64,            /* updates that look at each other, ... */
+    FEW_STEPS = 1 << 22 /* ... each column once more */
 };
 #define UPDATES_LIMIT (((int64_t)1 << 31) - 1)
 
@@ -27,6 +28,7 @@ typedef struct scatter_state {
     const qn_cuda_fn *few, *mark, *place, *sort, *reduce;
     struct qn_scatter_args args; /* run in elements */
     size_t size;                 /* of an element */
+    bool few_updates;
     size_t last_bytes, list_bytes;
 } scatter_state;
 
@@ -66,7 +68,7 @@ static qn_status find_all(qn_accel *accel, scatter_state *s, qn_error *err)
     return st;
 }
 
-/* Workspace for `targets` rows of data; args.n is set. */
+/* Workspace for `targets` rows of data; args.n and args.run are set. */
 static qn_status plan_lists(qn_prepare *p, scatter_state *s, int64_t targets,
                             qn_error *err)
 {
@@ -75,7 +77,9 @@ static qn_status plan_lists(qn_prepare *p, scatter_state *s, int64_t targets,
     if (s->args.n > UPDATES_LIMIT)
         return qn_fail(err, QN_TOO_LARGE, "%lld updates, at most %lld",
                        (long long)s->args.n, (long long)UPDATES_LIMIT);
-    if (s->args.n <= FEW)
+    s->few_updates = s->args.n <= FEW && s->args.n * s->args.n <=
+                                             FEW_STEPS / (s->args.run + 1);
+    if (s->few_updates)
         return QN_OK;
     if (!qn_mul_size((size_t)targets, sizeof(uint32_t), &s->last_bytes) ||
         !qn_align_size(s->last_bytes, 256, &bytes) ||
@@ -209,7 +213,7 @@ static qn_status launch(const qn_launch *k)
                                                WAVES);
     if (!a.run || qn_count(&k->out[0]) == 0) /* only look at the indices */
         return qn_cuda_launch(k, s->mark, &updates, &a);
-    if (a.n <= FEW)
+    if (s->few_updates)
         return qn_cuda_launch(k, s->few, &columns, &a);
     return launch_many(k, s, &a, &updates, &columns);
 }

@@ -52,7 +52,7 @@ static qn_status prepare_words(qn_prepare *p, qn_error *err)
 static qn_status launch_words(const qn_launch *k, struct qn_words_args *a)
 {
     const shape_state *s = k->state;
-    qn_cuda_grid g = { .block = { 32 } };
+    qn_cuda_grid g = { .grid = { 1 }, .block = { 32 } };
     a->dst = k->out[0].data;
     return a->n ? qn_cuda_launch(k, s->fn, &g, a) : QN_OK;
 }
@@ -207,7 +207,7 @@ static qn_status launch_dropout(const qn_launch *k)
         .dtype = (uint32_t)k->in[0].dtype,
         .seed = (uint32_t)qn_node_int(k->node, "seed", 0)
     };
-    qn_cuda_grid g = { .block = { QN_DROP_THREADS } };
+    qn_cuda_grid g = { .grid = { 1 }, .block = { QN_DROP_THREADS } };
     return a.n ? qn_cuda_launch(k, s->fn, &g, &a) : QN_OK;
 }
 
