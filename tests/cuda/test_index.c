@@ -2,6 +2,7 @@
 /* Gather, GatherElements, GatherND, Scatter, ScatterElements, ScatterND on the
  * device: indices from both ends, out of range, and met more than once. */
 #include "tests/cuda/support/device_node.h"
+#include "tests/cuda/support/emu.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -184,6 +185,7 @@ static void fill_values(qn_dtype dtype, void *out, int64_t n, uint32_t *seed)
 
 static void test_many_updates(void **state)
 {
+    const test_emu *emu = test_emu_find();
     (void)state;
     for (size_t i = 0; i < sizeof many / sizeof many[0]; i++) {
         bool nd = many[i].op[7] == 'N';
@@ -212,10 +214,14 @@ static void test_many_updates(void **state)
                         index);
         test_node_input(&t, 2, many[i].dtype, nd ? 2 : 1,
                         (int64_t[]){ many[i].n, many[i].run }, values + data);
+        if (emu)
+            emu->reset_counts();
         device_node_run(&t,
                         &(device_options){ .exact = true,
                                            .in_place = many[i].in_place },
                         name);
+        if (emu && emu->count("qn_scatter_mark") != 1)
+            fail_msg("%s: no lists were made", name);
         test_node_release(&t);
         free(index);
         free(values);

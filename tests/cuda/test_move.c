@@ -3,6 +3,7 @@
  * changes of memory order, on the device. The ways of copying (runtime/cuda/
  * strided.c) are chosen by shape: rows say which they mean. */
 #include "tests/cuda/support/device_node.h"
+#include "tests/cuda/support/emu.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -215,13 +216,48 @@ static void test_complex(void **state)
     }
 }
 
+/* Which way a shape takes is counted where the driver counts. */
+static void test_ways(void **state)
+{
+    static const struct {
+        const char *kernel; /* NULL: none, one copy */
+        device_row row;
+    } ways[] = {
+        { NULL, { "Transpose", 13, "perm=[1,0,2]", { "f32 1,9,5" } } },
+        { NULL, { "Slice", 13, NULL, { "f32 9,4", "i64 1: 2", "i64 1: 5" } } },
+        { "qn_strided_units",
+          { "Transpose", 13, "perm=[0,2,1,3]", { "f16 2,7,3,24" } } },
+        { "qn_strided_units", { "Transpose", 13, NULL, { "f32 17,3" } } },
+        { "qn_strided_vectors", { "Transpose", 13, NULL, { "f32 16,3" } } },
+        { "qn_strided_units",
+          { "Transpose", 13, NULL, { "f32 16,3" }, .shift = 1 } },
+        { "qn_strided_vectors",
+          { "Expand", 13, NULL, { "u8 3,1", "i64 2: 3 32" } } },
+        { "qn_strided_tiles", { "Transpose", 13, NULL, { "f16 66,130" } } },
+        { "qn_strided_tiles",
+          { "Transpose", 13, "perm=[0,3,1,2]", { "u8 2,5,8,12" } } },
+        { "qn_concat", { "Concat", 13, "axis=1", { "f32 9,2", "f32 9,3" } } },
+    };
+    const test_emu *emu = test_emu_find();
+    (void)state;
+    for (size_t i = 0; emu && i < sizeof ways / sizeof ways[0]; i++) {
+        emu->reset_counts();
+        device_rows_run(&ways[i].row, 1);
+        uint64_t all = emu->count("kernel");
+        if (ways[i].kernel ? all != 1 || emu->count(ways[i].kernel) != 1 : all)
+            fail_msg("way %zu: %llu kernels, not %s", i,
+                     (unsigned long long)all,
+                     ways[i].kernel ? ways[i].kernel : "a copy alone");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_transpose), cmocka_unit_test(test_repeat),
         cmocka_unit_test(test_blocks),    cmocka_unit_test(test_slice),
         cmocka_unit_test(test_concat),    cmocka_unit_test(test_many_parts),
-        cmocka_unit_test(test_complex),
+        cmocka_unit_test(test_complex),   cmocka_unit_test(test_ways),
     };
     return cmocka_run_group_tests(tests, device_setup, device_teardown);
 }
