@@ -130,7 +130,7 @@ static void walk_on(qn_run *run)
 static void walk(void *arg, qn_team *team)
 {
     qn_run *run = arg;
-    qn_session *s = run->session;
+    qn_runtime *rt = run->session->runtime;
     qn_lane *lane = run->lane;
     if (!run->times.first_launch_ns)
         run->times.first_launch_ns = qn_clock_ns();
@@ -138,12 +138,15 @@ static void walk(void *arg, qn_team *team)
         return; /* not even a look at it: it may go on already */
     run->times.done_ns = qn_clock_ns();
     qn_device_lane *held[QN_SESSION_ACCELS];
+    qn_accel_slot *slots[QN_SESSION_ACCELS];
     uint32_t n = issue_of(run)->n_held;
     memcpy(held, issue_of(run)->held, sizeof held);
-    run->done(run, run->done_arg); /* the run may be gone after this */
+    memcpy(slots, run->session->accels, sizeof slots);
+    /* the run, and its session, may be gone after this */
+    run->done(run, run->done_arg);
     for (uint32_t i = 0; i < n; i++)
-        qn_device_lane_give(s->accels[i], held[i]);
-    qn_lane_give(s->runtime, lane);
+        qn_device_lane_give(slots[i], held[i]);
+    qn_lane_give(rt, lane);
 }
 
 /* Lanes are taken in the devices' order, so runs cannot wait for each other in a
