@@ -83,11 +83,15 @@ $(CUDA_LIB): $(CUDA_OBJ) $(CUDA_BASE) runtime/cuda/exports.map
 
 # ---- tests: programs that open the plug-in as the server does
 
-CUDA_UNIT_SRC := $(sort $(wildcard tests/cuda/test_*.c))
+# test_emu* are about the stand-ins, see tests/cuda/cuda.mk
+CUDA_UNIT_SRC := $(sort $(filter-out tests/cuda/test_emu%,\
+                   $(wildcard tests/cuda/test_*.c)))
 CUDA_UNIT_BIN := $(CUDA_UNIT_SRC:%.c=$(BUILD)/%)
 CUDA_SUPPORT_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/cuda/support/*.c)))
-# where the stand-ins of libcuda.so.1 and its company lie; empty on a real card
+# where the stand-ins of libcuda.so.1 and its company lie; empty: on a real card
 CUDA_EMU_DIR ?= $(BUILD)/cuda-emu
+CUDA_TEST_ENV = QUERN_PLUGIN_DIR=$(abspath $(BUILD)) $(if $(CUDA_EMU_DIR),\
+    LD_LIBRARY_PATH=$(abspath $(CUDA_EMU_DIR))$${LD_LIBRARY_PATH:+:$$LD_LIBRARY_PATH})
 
 $(BUILD)/tests/cuda/test_%: $(BUILD)/tests/cuda/test_%.o $(CUDA_SUPPORT_OBJ) \
         $(SUPPORT_OBJ) $(SERVER_LIB) $(LIB)
@@ -96,8 +100,15 @@ $(BUILD)/tests/cuda/test_%: $(BUILD)/tests/cuda/test_%.o $(CUDA_SUPPORT_OBJ) \
 
 # 77: there was nothing to test on
 .PHONY: cuda-unit
-cuda-unit: cuda $(CUDA_UNIT_BIN) ## tests of the CUDA plug-in, on its emulation
+ifneq ($(HAVE_CUDA),)
+cuda-check: cuda-unit
+cuda-unit: cuda $(if $(CUDA_EMU_DIR),cuda-emu) $(CUDA_UNIT_BIN) ## tests of the plug-in
 	@set -e; for t in $(CUDA_UNIT_BIN); do echo "== $$t"; r=0; \
-	    LD_LIBRARY_PATH=$(abspath $(CUDA_EMU_DIR))$${LD_LIBRARY_PATH:+:$$LD_LIBRARY_PATH} \
-	    QUERN_PLUGIN_DIR=$(abspath $(BUILD)) $$t || r=$$?; \
+	    $(CUDA_TEST_ENV) $$t || r=$$?; \
 	    [ $$r = 0 ] || [ $$r = 77 ] || exit $$r; done
+else
+cuda-unit:
+	@echo "SKIP tests of the CUDA plug-in: nvcc is not here (CUDA_HOME)"
+endif
+# kept: every test links them
+.SECONDARY: $(CUDA_SUPPORT_OBJ) $(SUPPORT_OBJ) $(CUDA_UNIT_SRC:%.c=$(BUILD)/%.o)

@@ -253,9 +253,10 @@ CUevent qn_cuda_event(qn_alane *lane, uint32_t event)
     unsigned c = chunk_of(event, &at);
     if (c >= QN_CUDA_EVENT_CHUNKS)
         return NULL;
-    CUevent *chunk = atomic_load_explicit(&lane->events[c],
-                                          memory_order_acquire);
-    return chunk ? chunk[at] : NULL;
+    qn_cuda_event_slot *chunk =
+        atomic_load_explicit(&lane->events[c], memory_order_acquire);
+    return chunk ? atomic_load_explicit(&chunk[at], memory_order_acquire)
+                 : NULL;
 }
 
 static qn_status event_new(qn_alane *lane, uint32_t event, qn_error *err)
@@ -266,8 +267,8 @@ static qn_status event_new(qn_alane *lane, uint32_t event, qn_error *err)
     if (c >= QN_CUDA_EVENT_CHUNKS)
         return qn_fail(err, QN_TOO_LARGE, "%s: event %u of a lane is too many",
                        d->base.label, event);
-    CUevent *chunk = atomic_load_explicit(&lane->events[c],
-                                          memory_order_relaxed);
+    qn_cuda_event_slot *chunk =
+        atomic_load_explicit(&lane->events[c], memory_order_relaxed);
     if (!chunk) {
         chunk = qn_calloc((size_t)QN_CUDA_EVENTS_FIRST << c, sizeof *chunk);
         if (!chunk)
@@ -281,7 +282,7 @@ static qn_status event_new(qn_alane *lane, uint32_t event, qn_error *err)
         d->cu.event_new(&e, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC),
         err, "making event %u of a lane", event);
     if (st == QN_OK) {
-        chunk[at] = e;
+        atomic_store_explicit(&chunk[at], e, memory_order_release);
         lane->n_events = event + 1;
     }
     return st;

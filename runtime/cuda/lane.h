@@ -16,11 +16,12 @@ struct qn_queue {
 /* Events lie in chunks that never move, because other lanes' threads look while
  * this one's makes more: chunk c holds EVENTS_FIRST << c of them. */
 enum { QN_CUDA_EVENTS_FIRST = 32, QN_CUDA_EVENT_CHUNKS = 16 };
+typedef _Atomic(CUevent) qn_cuda_event_slot; /* NULL until made */
 
 struct qn_alane {
     qn_cuda_device *device;
     qn_queue queues[QN_ACCEL_STREAMS];
-    _Atomic(CUevent *) events[QN_CUDA_EVENT_CHUNKS];
+    _Atomic(qn_cuda_event_slot *) events[QN_CUDA_EVENT_CHUNKS];
     uint32_t n_events; /* made; the owner's thread only */
     CUdeviceptr fault;         /* struct qn_fault, cleared by begin() */
     struct qn_fault *fault_host; /* pinned, copied to by end() */
