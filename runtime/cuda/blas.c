@@ -331,7 +331,5 @@ qn_status qn_cuda_gemm_run(const qn_launch *k, const qn_cuda_gemm_plan *p,
         qn_cuda_count(k->queue);
         return QN_OK;
     }
-    return qn_launch_fail(k, QN_DEVICE, "cuBLASLt, product of %lld x %lld x "
-                          "%lld: %s", (long long)g->m, (long long)g->n,
-                          (long long)g->k, lt->text(st));
+    return qn_cuda_library_failed(k, "cuBLASLt", lt->text(st));
 }

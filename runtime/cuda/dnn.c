@@ -216,7 +216,7 @@ qn_status qn_cuda_dnn_run(const qn_launch *k, const qn_cuda_dnn_plan *plan,
     if (v)
         dnn->free(v);
     if (rc != CUDNN_STATUS_SUCCESS)
-        return qn_launch_fail(k, QN_DEVICE, "cuDNN: %s", dnn->text(rc));
+        return qn_cuda_library_failed(k, "cuDNN", dnn->text(rc));
     qn_cuda_count(k->queue);
     return QN_OK;
 }

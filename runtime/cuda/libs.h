@@ -25,5 +25,13 @@ void qn_cuda_dnn_close(qn_cuda_device *device);
 /* Called for each queue of a new lane, and when the lane goes. */
 QN_NODISCARD qn_status qn_cuda_dnn_queue_open(qn_queue *queue, qn_error *err);
 void qn_cuda_dnn_queue_close(qn_queue *queue);
+/*
+ * What to return when a call of a library fails inside launch(): QN_DEVICE_LOST,
+ * and the device is dead, if the context is beyond use (libraries say only that
+ * something failed, so the driver is asked); else QN_DEVICE, "<library>: <what>"
+ * with the node in front.
+ */
+qn_status qn_cuda_library_failed(const qn_launch *k, const char *library,
+                                 const char *what);
 
 #endif
