@@ -32,6 +32,7 @@
     X(select) \
     X(nms) \
     X(order) \
+    X(attention) \
     X(chain)
 
 #define QN_CPU_FAMILY_DECL(family)                                             \

@@ -22,7 +22,18 @@
     X(resize)                                                                 \
     X(variadic)                                                               \
     X(cast)                                                                   \
-    X(chain)
+    X(chain)                                                                  \
+    X(softmax)                                                                \
+    X(reduce)                                                                 \
+    X(argmax)                                                                 \
+    X(norm)                                                                   \
+    X(layernorm)                                                              \
+    X(lrn)                                                                    \
+    X(pool)                                                                   \
+    X(unpool)                                                                 \
+    X(topk)                                                                   \
+    X(nms)                                                                    \
+    X(attention)
 
 /* Families that have device code: kernels/<family>.cu. */
 #define QN_CUDA_IMAGES(X)                                                     \
@@ -41,7 +52,18 @@
     X(resize)                                                                 \
     X(variadic)                                                               \
     X(cast)                                                                   \
-    X(chain)
+    X(chain)                                                                  \
+    X(softmax)                                                                \
+    X(reduce)                                                                 \
+    X(argmax)                                                                 \
+    X(norm)                                                                   \
+    X(layernorm)                                                              \
+    X(lrn)                                                                    \
+    X(pool)                                                                   \
+    X(unpool)                                                                 \
+    X(topk)                                                                   \
+    X(nms)                                                                    \
+    X(attention)
 
 #define QN_CUDA_FAMILY_DECL(family)                                            \
     extern const qn_kernel_table qn_cuda_##family;

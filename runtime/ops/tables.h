@@ -28,6 +28,7 @@
     X(select) \
     X(control) \
     X(order) \
+    X(attention) \
     X(chain)
 
 #define QN_OP_FAMILY_DECL(family) extern const qn_op_table qn_ops_##family;

@@ -17,7 +17,14 @@ void test_node_init(test_node *t, const char *op, int opset, uint32_t n_in,
     t->node = (qn_node){ .name = "n", .domain = "", .op_name = op,
                          .opset = opset, .n_in = n_in, .n_out = n_out,
                          .in = ids, .out = ids, .attrs = t->attrs };
-    t->node.op = qn_op_find("", op, opset, NULL);
+    const char *dot = strrchr(op, '.');
+    if (dot) {
+        t->node.domain =
+            qn_region_strndup(&t->region, op, (size_t)(dot - op));
+        assert_non_null(t->node.domain);
+        t->node.op_name = dot + 1;
+    }
+    t->node.op = qn_op_find(t->node.domain, t->node.op_name, opset, NULL);
     if (!t->node.op)
         fail_msg("no operator %s at opset %d", op, opset);
 }

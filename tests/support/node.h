@@ -17,7 +17,8 @@ typedef struct test_node {
     qn_error err;
 } test_node;
 
-/* Fails the test if there is no such operator at this opset. */
+/* `op` may have its domain in front: "ai.quern.Chain". Fails the test if there
+ * is no such operator at this opset. */
 void test_node_init(test_node *t, const char *op, int opset, uint32_t n_in,
                     uint32_t n_out);
 void test_node_int(test_node *t, const char *name, int64_t value);
