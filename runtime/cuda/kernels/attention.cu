@@ -113,7 +113,7 @@ QN_DEVICE void attend(const struct qn_attention_args &a, int64_t head,
 #pragma unroll
             for (int c = 0; c < COLS; c++)
                 s[r][c] = 0;
-#pragma unroll 4
+#pragma unroll 2
         for (int d = 0; d < DEPTH; d += 4) {
             float4 qd[EACH];
 #pragma unroll

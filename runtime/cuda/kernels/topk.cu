@@ -219,7 +219,7 @@ template <class T> QN_DEVICE void topk(const struct qn_topk_args &a)
 }
 
 #define DEFINE(name)                                                           \
-    QN_KERNEL_BOUNDS(topk_##name, QN_TOPK_THREADS, struct qn_topk_args, a)     \
+    QN_KERNEL(topk_##name, struct qn_topk_args, a)                             \
     {                                                                          \
         topk<qn_num_##name::M>(a);                                             \
     }
