@@ -351,6 +351,44 @@ static void test_blocks(void **state)
     free(data);
 }
 
+/* The launch is handed no second output: the third one's elements stay its own. */
+static void test_split_omitted(void **state)
+{
+    static const float data[6] = { 0, 1, 2, 3, 4, 5 };
+    static const int64_t sizes[3] = { 2, 3, 1 };
+    static const struct {
+        int opset;
+        bool by_attr, by_input;
+        float last; /* first element of output 2 */
+    } rows[] = { { 11, true, false, 5 },
+                 { 13, false, true, 5 },
+                 { 13, false, false, 4 } };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        float a[6] = { 0 }, c[6] = { 0 };
+        qn_tensor out[3] = { { 0 } };
+        const qn_kernel *kernel;
+        test_node t;
+        test_node_init(&t, "Split", rows[i].opset, rows[i].by_input ? 2 : 1, 3);
+        test_node_input(&t, 0, QN_F32, 1, (int64_t[]){ 6 }, data);
+        if (rows[i].by_attr)
+            test_node_ints(&t, "split", 3, sizes);
+        if (rows[i].by_input)
+            test_node_input(&t, 1, QN_I64, 1, (int64_t[]){ 3 }, sizes);
+        assert_int_equal(qn_eval_infer(&t.node, t.in, out, &t.err), QN_OK);
+        assert_int_equal(qn_eval_kernel(&t.node, t.in, &kernel, &t.err), QN_OK);
+        out[0].data = a;
+        out[1] = (qn_tensor){ 0 };
+        out[2].data = c;
+        assert_int_equal(kernel->launch(&(qn_launch){
+                             .node = &t.node, .n_in = t.node.n_in, .n_out = 3,
+                             .in = t.in, .out = out, .err = &t.err }),
+                         QN_OK);
+        assert_true(a[0] == 0 && a[1] == 1 && c[0] == rows[i].last);
+        test_node_release(&t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -359,6 +397,7 @@ int main(void)
         cmocka_unit_test(test_concat_split),
         cmocka_unit_test(test_concat_args),
         cmocka_unit_test(test_split_args),
+        cmocka_unit_test(test_split_omitted),
         cmocka_unit_test(test_expand),
         cmocka_unit_test(test_tile),
         cmocka_unit_test(test_blocks),

@@ -81,9 +81,10 @@ static qn_status launch_split(const qn_launch *k)
     const char *src = k->in[0].data;
     if (!rows || !step)
         return QN_OK;
+    int64_t inner = step / in->dims[axis];
     for (uint32_t i = 0; i < k->n_out; i++) {
-        const qn_shape *s = &k->out[i].shape;
-        int64_t run = qn_shape_product(s, axis, s->rank);
+        int64_t run = inner * qn_split_size(k->node, k->n_in, k->in,
+                                            in->dims[axis], k->n_out, i);
         if (!run)
             continue;
         if (k->out[i].data) /* an output that nobody reads may be left out */

@@ -27,16 +27,14 @@ static bool supports(const qn_node *node, uint32_t n_in, const qn_dtype *in)
     return in[0] != QN_STRING;
 }
 
-static qn_status prepare(qn_prepare *p, const qn_tensor *whole,
-                         const qn_tensor *parts, uint32_t n, int64_t otherwise,
-                         qn_error *err)
+/* A state for n parts of `whole`, without their widths. */
+static qn_status new_state(qn_prepare *p, const qn_tensor *whole, int axis,
+                           uint32_t n, concat_state **out, qn_error *err)
 {
     const qn_shape *s = &whole->shape;
-    int64_t given = qn_node_int(p->node, "axis", otherwise);
-    int axis = qn_memory_axis(p->node, s->rank,
-                              (int)(given < 0 ? given + s->rank : given));
-    concat_state *c = qn_region_alloc(p->region, 1,
-                                      sizeof *c + n * sizeof c->width[0]);
+    concat_state *c =
+        qn_region_alloc(p->region, 1, sizeof *c + n * sizeof c->width[0]);
+    *out = c;
     if (!c)
         return qn_fail(err, QN_NO_MEMORY, "no memory for %u parts", n);
     c->accel = p->accel;
@@ -45,56 +43,47 @@ static qn_status prepare(qn_prepare *p, const qn_tensor *whole,
     c->pitch = qn_shape_product(s, axis, s->rank);
     c->n = n;
     c->unit = 16;
-    for (uint32_t i = 0; i < n; i++) {
-        c->width[i] = qn_shape_product(&parts[i].shape, axis, s->rank);
-        c->unit = qn_align_of((uint64_t)c->width[i] * c->size, c->unit);
-    }
     p->state = c;
     return qn_cuda_find(p->accel, "concat", "qn_concat", &c->fn, err);
 }
 
+static void set_width(concat_state *c, uint32_t i, int64_t width)
+{
+    c->width[i] = width;
+    c->unit = qn_align_of((uint64_t)width * c->size, c->unit);
+}
+
+/* The axis was checked by infer(). */
+static int axis_of(const qn_prepare *p, int64_t otherwise)
+{
+    int rank = p->in[0].shape.rank;
+    int64_t axis = qn_node_int(p->node, "axis", otherwise);
+    return qn_memory_axis(p->node, rank, (int)(axis < 0 ? axis + rank : axis));
+}
+
 static qn_status prepare_concat(qn_prepare *p, qn_error *err)
 {
-    return prepare(p, &p->out[0], p->in, p->n_in, 1, err);
+    int axis = axis_of(p, 1);
+    concat_state *c;
+    qn_status st = new_state(p, &p->out[0], axis, p->n_in, &c, err);
+    for (uint32_t i = 0; st == QN_OK && i < p->n_in; i++)
+        set_width(c, i, qn_shape_product(&p->in[i].shape, axis,
+                                         p->in[i].shape.rank));
+    return st;
 }
 
-static qn_shape in_memory(const qn_node *node, const qn_shape *logical)
-{
-    qn_shape s = { .rank = logical->rank };
-    for (int d = 0; d < s.rank; d++)
-        s.dims[qn_memory_axis(node, s.rank, d)] = logical->dims[d];
-    return s;
-}
-
-/* An omitted output has no shape here, but takes its part of the input: shapes
- * are inferred anew, as if all were there. */
+/* An omitted output has no shape, but takes its part of the input. */
 static qn_status prepare_split(qn_prepare *p, qn_error *err)
 {
-    const qn_tensor *parts = p->out;
-    uint32_t absent = 0;
-    for (uint32_t i = 0; i < p->n_out; i++)
-        absent += !qn_present(&p->out[i]);
-    if (absent) {
-        qn_tensor *all = qn_region_alloc(p->region, p->n_out, sizeof *all);
-        qn_tensor in[2] = { 0 };
-        if (!all)
-            return qn_fail(err, QN_NO_MEMORY, "no memory for %u parts",
-                           p->n_out);
-        for (uint32_t i = 0; i < p->n_in && i < 2; i++)
-            in[i] = p->in[i];
-        in[0].shape = qn_node_logical_shape(p->node, &p->in[0].shape);
-        for (uint32_t i = 0; i < p->n_out; i++)
-            all[i].dtype = in[0].dtype;
-        qn_status st = p->node->op->infer(
-            &(qn_infer){ .node = p->node, .n_in = p->n_in, .n_out = p->n_out,
-                         .in = in, .out = all }, err);
-        if (st != QN_OK)
-            return st;
-        for (uint32_t i = 0; i < p->n_out; i++)
-            all[i].shape = in_memory(p->node, &all[i].shape);
-        parts = all;
-    }
-    return prepare(p, &p->in[0], parts, p->n_out, 0, err);
+    const qn_shape *in = &p->in[0].shape;
+    int axis = axis_of(p, 0);
+    int64_t inner = qn_shape_product(in, axis + 1, in->rank);
+    concat_state *c;
+    qn_status st = new_state(p, &p->in[0], axis, p->n_out, &c, err);
+    for (uint32_t i = 0; st == QN_OK && i < p->n_out; i++)
+        set_width(c, i, inner * qn_split_size(p->node, p->n_in, p->in,
+                                              in->dims[axis], p->n_out, i));
+    return st;
 }
 
 static size_t unit_now(const concat_state *c, const void *whole,

@@ -132,6 +132,21 @@ static qn_status equal_parts(const qn_infer *in, int64_t dim, int64_t *sizes,
     return QN_OK;
 }
 
+int64_t qn_split_size(const qn_node *node, uint32_t n_in, const qn_tensor *in,
+                      int64_t dim, uint32_t n_out, uint32_t i)
+{
+    int64_t size, part = dim / n_out + (dim % n_out != 0);
+    size_t n;
+    const int64_t *ints = qn_node_ints(node, "split", &n);
+    if (node->op->since < 13 && i < n)
+        return ints[i];
+    if (n_in > 1 && qn_present(&in[1])) {
+        memcpy(&size, (const int64_t *)in[1].data + i, sizeof size);
+        return size;
+    }
+    return i + 1 < n_out ? part : dim - part * (n_out - 1);
+}
+
 static qn_status infer_split_into(const qn_infer *in, int64_t *sizes,
                                   qn_error *err)
 {

@@ -63,6 +63,14 @@ void qn_shape_range(const qn_node *node, int rank, int *first, int *last);
 QN_NODISCARD qn_status qn_transpose_perm(const qn_node *node, int rank,
                                          int perm[QN_MAX_RANK], qn_error *err);
 
+/* ---- Split ---- */
+
+/* Length along the axis, of `dim` in all, of output i of n_out: of omitted ones
+ * too, which have no shape. infer() has accepted the node and its inputs; input 1
+ * has its values. */
+int64_t qn_split_size(const qn_node *node, uint32_t n_in, const qn_tensor *in,
+                      int64_t dim, uint32_t n_out, uint32_t i);
+
 /* ---- Slice ---- */
 
 /* Output index k of axis d is input index start[d] + k * step[d]. */
