@@ -182,6 +182,23 @@ static void test_placed(void **state)
     device_rows_run(placed, sizeof placed / sizeof placed[0]);
 }
 
+/* Channels last: shapes are those in memory. */
+static const device_row last[] = {
+    { "Add", 13, NULL, { "f32 2,5,4,6", "f32 1,5,1,1" }, .nhwc = true },
+    { "Mul", 13, NULL, { "f16 2,8,3,3", "f16 2,8,1,1" }, .nhwc = true },
+    { "PRelu", 16, NULL, { "f32 2,16,3,5", "f32 1,16,1,1" }, .nhwc = true,
+      .in_place = true },
+    { "Sum", 13, NULL, { "f32 1,4,3,5", "f32 2,4,1,1", "f32 2,4,3,5" },
+      .nhwc = true },
+    { "Less", 13, NULL, { "i32 2,4,3,5", "i32 1,4,1,1" }, .nhwc = true },
+};
+
+static void test_last(void **state)
+{
+    (void)state;
+    device_rows_run(last, sizeof last / sizeof last[0]);
+}
+
 /* ---- any number of operands ---- */
 
 static const device_row folds[] = {
@@ -225,12 +242,16 @@ static void test_many(void **state)
                     test_node_release(&t);
                     continue;
                 }
-                for (uint32_t i = 0; i < n; i++)
-                    test_fill(&t, i, types[d], i % 3 ? 2 : 1,
-                              i % 3 == 2 ? (int64_t[]){ 1, 1 }
-                              : i % 3    ? (int64_t[]){ 60, 33 }
-                                         : (int64_t[]){ 33 },
+                /* the output lies over the last operand, or an early one */
+                for (uint32_t i = 0; i < n; i++) {
+                    bool whole = i == n - 1 || (n > 12 && i % 3 == 1);
+                    test_fill(&t, i, types[d], i % 3 || whole ? 2 : 1,
+                              whole        ? (int64_t[]){ 60, 33 }
+                              : i % 3 == 2 ? (int64_t[]){ 1, 1 }
+                              : i % 3      ? (int64_t[]){ 60, 1 }
+                                           : (int64_t[]){ 33 },
                               FILL_NONZERO);
+                }
                 test_label(label, ops[o], types[d], n);
                 (void)device_node_run(
                     &t, &(device_options){ .in_place = n % 2 == 1 }, label);
@@ -265,8 +286,6 @@ static void test_where(void **state)
             if (d != QN_STRING &&
                 qn_dtypes_has(t.node.op->types[1], (qn_dtype)d)) {
                 device_options how = cases[r].how;
-                if (how.in_place && d == QN_BOOL)
-                    how.in_place = false;
                 test_fill(&t, 0, QN_BOOL, cases[r].c.rank, cases[r].c.d,
                           FILL_BITS);
                 test_fill(&t, 1, (qn_dtype)d, cases[r].a.rank, cases[r].a.d,
@@ -287,7 +306,7 @@ int main(void)
         cmocka_unit_test(test_rows),      cmocka_unit_test(test_powers),
         cmocka_unit_test(test_divisions), cmocka_unit_test(test_placed),
         cmocka_unit_test(test_folds),     cmocka_unit_test(test_many),
-        cmocka_unit_test(test_where),
+        cmocka_unit_test(test_where),     cmocka_unit_test(test_last),
     };
     return cmocka_run_group_tests(tests, device_setup, device_teardown);
 }
