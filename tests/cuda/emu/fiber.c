@@ -30,6 +30,13 @@
 #if WITH_ASAN
 #include <sanitizer/common_interface_defs.h>
 #endif
+/* Functions whose frame is left behind on a stack that is used again: what
+ * they marked around their variables would stay marked. */
+#if WITH_ASAN
+#define LEFT_BEHIND __attribute__((no_sanitize_address, noinline))
+#else
+#define LEFT_BEHIND
+#endif
 
 enum {
     MOST_THREADS = 1024,
@@ -225,8 +232,8 @@ static void *first_frame(char *top)
 #error "fibers: write the switch for this architecture"
 #endif
 
-static void go(struct qn_simt_run *r, struct fiber *from, struct fiber *to,
-               bool last)
+static void LEFT_BEHIND go(struct qn_simt_run *r, struct fiber *from,
+                           struct fiber *to, bool last)
 {
     r->current = to;
 #if WITH_ASAN
@@ -467,7 +474,7 @@ bool qn_simt_take_thread(void)
 
 /* The life of a fiber: threads, as long as there are any; then whoever can go
  * on; the last one goes back to the caller of the launch. */
-void qn_simt_enter(void)
+void LEFT_BEHIND qn_simt_enter(void)
 {
     struct qn_simt_run *r = qn_simt.run;
     struct fiber *self = r->current;
@@ -645,9 +652,8 @@ static void shared_check(struct qn_simt_run *r)
             if ((unsigned char)fence[k] != fence_byte)
                 qn_emu_report("kernel %s, block (%u,%u,%u): write %d bytes "
                               "behind %zu bytes of shared memory",
-                              r->kernel->name, qn_simt.block.x,
-                              qn_simt.block.y, qn_simt.block.z, k,
-                              r->declared[i].bytes);
+                              r->kernel->name, qn_simt.block.x, qn_simt.block.y,
+                              qn_simt.block.z, k, r->declared[i].bytes);
     }
 }
 
@@ -655,9 +661,9 @@ static void shared_check(struct qn_simt_run *r)
 
 static void *map_shared(size_t bytes)
 {
-    char *p = mmap(NULL, bytes + (size_t)2 * GUARD_BYTES,
-                   PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *p =
+        mmap(NULL, bytes + (size_t)2 * GUARD_BYTES, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED || mprotect(p, GUARD_BYTES, PROT_NONE) != 0 ||
         mprotect(p + GUARD_BYTES + bytes, GUARD_BYTES, PROT_NONE) != 0)
         qn_emu_report("no memory for %zu bytes of shared memory", bytes);

@@ -372,6 +372,8 @@ void device_free(const struct range *r)
 {
     const char *end = r->map + r->map_bytes - PAGE;
     memory_open();
+    if (!memory_has_keys()) /* it is no longer in the table */
+        memory_protect(r->map + PAGE, r->map_bytes - 2 * PAGE);
     check_fence(r, r->map + PAGE, r->start);
     check_fence(r, r->start + r->bytes, end);
     memory_shut();

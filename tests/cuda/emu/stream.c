@@ -230,7 +230,9 @@ static void *stream_main(void *arg)
 {
     struct CUstream_st *s = arg;
     void *stack = faults_thread_start();
-    memory_open();
+    bool always_open = memory_has_keys();
+    if (always_open)
+        memory_open();
     for (bool quit = false; !quit;) {
         pthread_mutex_lock(&s->lock);
         s->sleeping = true;
@@ -245,11 +247,18 @@ static void *stream_main(void *arg)
         quit = i->kind == ITEM_QUIT;
         if (!quit)
             delay(s);
+        bool open_now = !always_open &&
+                        (i->kind == ITEM_OP || i->kind == ITEM_GRAPH);
+        if (open_now)
+            memory_open();
         execute(s, i);
+        if (open_now)
+            memory_shut();
         free(i);
         __atomic_add_fetch(&s->completed, 1, __ATOMIC_RELEASE);
     }
-    memory_shut();
+    if (always_open)
+        memory_shut();
     faults_thread_end(stack);
     return NULL;
 }
