@@ -3,6 +3,7 @@
  * changes of memory order, on the device. The ways of copying (runtime/cuda/
  * strided.c) are chosen by shape: rows say which they mean. */
 #include "tests/cuda/support/device_node.h"
+#include "runtime/ops/op.h"
 #include "tests/cuda/support/emu.h"
 
 #include <setjmp.h>
@@ -216,6 +217,32 @@ static void test_complex(void **state)
     }
 }
 
+/* Operators that no model has: put in by a pass. */
+static void test_order(void **state)
+{
+    static const char *const ops[] = { "ToChannelsLast", "ToChannelsFirst" };
+    static const char *const shapes[] = {
+        "f32 2,3,5,7",    "f32 1,64,9,10", "f32 2,16,1,1", "f16 2,8,12,11",
+        "f16 1,34,6,6",   "u8 3,12,8,8",   "u8 1,5,7,3",   "f64 2,9,3,11",
+        "bool 1,1,16,16", "i64 0,3,4,4",   "bf16 2,33,5,13",
+    };
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof shapes / sizeof shapes[0]; i++) {
+        char name[80];
+        test_node t;
+        test_node_init(&t, "Transpose", 13, 1, 1);
+        t.node.domain = "ai.quern";
+        t.node.op_name = ops[i % 2];
+        t.node.opset = 1;
+        t.node.op = qn_op_find("ai.quern", ops[i % 2], 1, NULL);
+        assert_non_null(t.node.op);
+        t.in[0] = test_row_tensor(&t.region, shapes[i / 2]);
+        snprintf(name, sizeof name, "%s %s", ops[i % 2], shapes[i / 2]);
+        device_node_run(&t, NULL, name);
+        test_node_release(&t);
+    }
+}
+
 /* Which way a shape takes is counted where the driver counts. */
 static void test_ways(void **state)
 {
@@ -257,7 +284,8 @@ int main(void)
         cmocka_unit_test(test_transpose), cmocka_unit_test(test_repeat),
         cmocka_unit_test(test_blocks),    cmocka_unit_test(test_slice),
         cmocka_unit_test(test_concat),    cmocka_unit_test(test_many_parts),
-        cmocka_unit_test(test_complex),   cmocka_unit_test(test_ways),
+        cmocka_unit_test(test_complex),   cmocka_unit_test(test_order),
+        cmocka_unit_test(test_ways),
     };
     return cmocka_run_group_tests(tests, device_setup, device_teardown);
 }
