@@ -9,8 +9,7 @@
 
 typedef struct attention_state {
     const qn_cuda_fn *fn;
-    int64_t depth; /* that fn is for, 0: none; larger than both */
-    uint32_t shared;
+    uint32_t threads, shared;
 } attention_state;
 
 /* Depths are not known before shapes are, so the plan has to refuse. A depth is
@@ -29,14 +28,22 @@ static qn_status attention_prepare(qn_prepare *p, qn_error *err)
         return qn_fail(err, QN_UNSUPPORTED,
                        "heads of depth %lld, at most %d on this device",
                        (long long)most, QN_ATTENTION_MOST);
-    s->depth = most <= 32 ? 32 : most <= 64 ? 64 : 128;
-    s->shared = (uint32_t)(s->depth == 32   ? QN_ATTENTION_SHARED(32)
-                           : s->depth == 64 ? QN_ATTENTION_SHARED(64)
-                                            : QN_ATTENTION_SHARED(128));
-    snprintf(base, sizeof base, "attention_%d", (int)s->depth);
-    st = qn_cuda_find_typed(p->accel, "attention", base, p->in[0].dtype,
-                            &s->fn, err);
-    return st != QN_OK ? st : qn_cuda_shared(p->accel, s->fn, s->shared, err);
+    int depth = most <= 32 ? 32 : most <= 64 ? 64 : 128;
+    /* mma.sync of 16-bit floats */
+    bool tensor = p->in[0].dtype != QN_F32 &&
+                  qn_cuda_limits_of(p->accel)->capability >= 80;
+    const char *family = tensor ? "attention_mma" : "attention";
+    s->threads = tensor ? QN_ATTENTION_MMA_THREADS : QN_ATTENTION_THREADS;
+    s->shared = tensor          ? 0
+                : depth == 32   ? QN_ATTENTION_SHARED(32)
+                : depth == 64   ? QN_ATTENTION_SHARED(64)
+                                : QN_ATTENTION_SHARED(128);
+    snprintf(base, sizeof base, "%s_%d", family, depth);
+    st = qn_cuda_find_typed(p->accel, family, base, p->in[0].dtype, &s->fn,
+                            err);
+    if (st == QN_OK && s->shared)
+        st = qn_cuda_shared(p->accel, s->fn, s->shared, err);
+    return st;
 }
 
 static qn_status attention_launch(const qn_launch *k)
@@ -68,7 +75,7 @@ static qn_status attention_launch(const qn_launch *k)
     int64_t blocks = tiles * args.heads;
     qn_cuda_grid grid = {
         .grid = { (uint32_t)(blocks < INT32_MAX ? blocks : INT32_MAX) },
-        .block = { QN_ATTENTION_THREADS },
+        .block = { s->threads },
         .shared = s->shared
     };
     return qn_cuda_launch(k, s->fn, &grid, &args);

@@ -63,7 +63,8 @@
     X(unpool)                                                                 \
     X(topk)                                                                   \
     X(nms)                                                                    \
-    X(attention)
+    X(attention)                                                              \
+    X(attention_mma)
 
 #define QN_CUDA_FAMILY_DECL(family)                                            \
     extern const qn_kernel_table qn_cuda_##family;

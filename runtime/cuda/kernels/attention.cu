@@ -10,7 +10,8 @@
  *
  * The 16 threads of a query are half a warp: maxima, sums and P need no
  * barrier. Rows are padded by four floats, so that 16-byte reads of eight
- * neighbouring rows hit different banks. Products and sums are in float.
+ * neighbouring rows hit different banks. Products and sums are in float; half
+ * and bfloat16 come here on cards before sm_80, see attention_mma.cu.
  */
 #include "runtime/cuda/kernels/attention.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arguments of attention.cu. */
+/* Arguments of attention.cu and attention_mma.cu. */
 #ifndef QN_CUDA_KERNELS_ATTENTION_H
 #define QN_CUDA_KERNELS_ATTENTION_H
 
@@ -7,6 +7,7 @@
 
 enum {
     QN_ATTENTION_THREADS = 256,
+    QN_ATTENTION_MMA_THREADS = 128,
     QN_ATTENTION_ROWS = 64, /* queries of a block */
     QN_ATTENTION_MOST = 128 /* largest depth */
 };
