@@ -457,6 +457,36 @@ static void test_shared_is_fresh(void **state)
     OK(cuMemFreeHost(out));
 }
 
+static void test_reductions(void **state)
+{
+    (void)state;
+    float *in = pinned_bytes(4096), *out = pinned_bytes(4096);
+    struct qn_fault *fault = pinned_bytes(sizeof *fault);
+    memset(fault, 0, sizeof *fault);
+    for (int i = 0; i < 1024; i++)
+        in[i] = sinf((float)i) * 1e3f + 1e-3f * (float)i;
+    for (unsigned n = 32; n <= 1024; n += 32) {
+        struct tk_args a = { .in = in, .out = out, .n = n };
+        double sum = 0, size = 0;
+        a.fault.word = fault;
+        launch("tk_reduce", 1, n, 0, NULL, &a);
+        OK(cuCtxSynchronize());
+        if (fault->code)
+            fail_msg("%u threads, thread %d: value %d differs", n,
+                     (int)fault->limit, (int)fault->value);
+        for (unsigned i = 0; i < n; i++) {
+            sum += in[i];
+            size += fabs((double)in[i]);
+        }
+        for (unsigned i = 0; i < n; i++)
+            if (!(fabs(out[i] - sum) <= size * 1e-6))
+                fail_msg("%u threads: %g, not %g", n, (double)out[i], sum);
+    }
+    OK(cuMemFreeHost(in));
+    OK(cuMemFreeHost(out));
+    OK(cuMemFreeHost(fault));
+}
+
 static void test_launch_limits(void **state)
 {
     (void)state;
@@ -1173,6 +1203,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_divide),
         cmocka_unit_test(test_atomics),
         cmocka_unit_test(test_shared_is_fresh),
+        cmocka_unit_test(test_reductions),
         cmocka_unit_test(test_launch_limits),
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_event_rules),

@@ -359,7 +359,7 @@ template <class T> QN_DEVICE T qn_shuffle_xor(T v, int lanes)
 }
 
 /* All 32 lanes call; all get the result. */
-template <class T, class Op> QN_DEVICE T qn_warp_reduce(T v, Op op)
+template <class T, class Op> QN_DEVICE T qn_warp_reduce_shuffles(T v, Op op)
 {
     QN_UNROLL
     for (int lanes = 16; lanes > 0; lanes >>= 1) {
@@ -373,21 +373,35 @@ template <class T, class Op> QN_DEVICE T qn_warp_reduce(T v, Op op)
 /* All threads of a one-dimensional block call, its size a multiple of 32; all
  * get the result. none: the neutral element of op. Has barriers before and
  * after its use of shared memory, so calls may follow each other directly. */
-template <class T, class Op> QN_DEVICE T qn_block_reduce(T v, Op op, T none)
+template <class T, class Op>
+QN_DEVICE T qn_block_reduce_shuffles(T v, Op op, T none)
 {
     QN_SHARED(T, part, 32);
     unsigned lane = threadIdx.x & 31u, warp = threadIdx.x >> 5;
     unsigned warps = blockDim.x >> 5;
-    v = qn_warp_reduce(v, op);
+    v = qn_warp_reduce_shuffles(v, op);
     if (warps == 1)
         return v;
     if (lane == 0)
         part[warp] = v;
     __syncthreads();
-    v = qn_warp_reduce(lane < warps ? part[lane] : none, op);
+    v = qn_warp_reduce_shuffles(lane < warps ? part[lane] : none, op);
     __syncthreads();
     return v;
 }
+
+/* The emulation has these two in simt.h: the same tree, so the same bits, at a
+ * tenth of the switches; its test compares them with those above. */
+#if defined __CUDACC__
+template <class T, class Op> QN_DEVICE T qn_warp_reduce(T v, Op op)
+{
+    return qn_warp_reduce_shuffles(v, op);
+}
+template <class T, class Op> QN_DEVICE T qn_block_reduce(T v, Op op, T none)
+{
+    return qn_block_reduce_shuffles(v, op, none);
+}
+#endif
 
 /* --- faults */
 

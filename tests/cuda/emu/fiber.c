@@ -73,6 +73,7 @@ struct meeting {
     const char *file;
     int line;
     unsigned ballot[2];
+    qn_simt_join join; /* of QN_SIMT_JOIN */
     uint64_t value[2][32];
 };
 
@@ -94,6 +95,8 @@ struct qn_simt_run {
     const char *barrier_file;
     int barrier_line;
     unsigned votes, votes_seen;
+    qn_simt_join join; /* of the barrier at hand, or NULL */
+    void *brought[MOST_THREADS];
     struct fiber *current, *of_thread[MOST_THREADS];
     struct fiber main;
     bool from_main; /* the switch under way comes from there */
@@ -277,10 +280,17 @@ void qn_simt_misaligned(const void *p, unsigned bytes)
     qn_emu_report("misaligned access of %u bytes at %p: %s", bytes, p, where);
 }
 
+void qn_simt_misuse(const char *what, const char *file, int line)
+{
+    char where[300];
+    qn_simt_where(where, sizeof where);
+    qn_emu_report("%s, at %s:%d: %s", where, file, line, what);
+}
+
 static void __attribute__((noreturn)) diverged(struct qn_simt_run *r)
 {
     static const char *const verb[] = { "__syncthreads", "__syncwarp",
-                                        "a shuffle", "a vote" };
+                                        "a shuffle", "a vote", "a reduction" };
     char text[2048];
     char block[48];
     size_t n = 0;
@@ -393,6 +403,10 @@ static void wait_turn(struct qn_simt_run *r, int as, unsigned mask,
 
 static void barrier_release(struct qn_simt_run *r)
 {
+    if (r->join) {
+        r->join(r->brought, r->threads);
+        r->join = NULL;
+    }
     for (unsigned w = 0; w * 32 < r->threads; w++) {
         make_runnable(r, w, r->warp[w].at_barrier);
         r->warp[w].at_barrier = 0;
@@ -411,8 +425,14 @@ static bool meeting_complete(const struct warp *w, const struct meeting *m)
 static void meeting_close(struct meeting *m)
 {
     unsigned absent = m->mask & ~m->arrived;
+    uint64_t none = m->kind == QN_SIMT_JOIN ? 0 : ~(uint64_t)0;
     for (; absent; absent &= absent - 1)
-        m->value[m->parity][__builtin_ctz(absent)] = ~(uint64_t)0;
+        m->value[m->parity][__builtin_ctz(absent)] = none;
+    if (m->kind == QN_SIMT_JOIN) {
+        void *values[32];
+        memcpy(values, m->value[m->parity], sizeof values);
+        m->join(values, 32);
+    }
     m->unread = m->arrived;
     m->arrived = 0;
     m->parity ^= 1;
@@ -529,6 +549,16 @@ unsigned qn_simt_barrier(int votes, unsigned vote, const char *file, int line)
     return votes ? r->votes_seen : 0;
 }
 
+void qn_simt_join_block(void *value, qn_simt_join join, const char *file,
+                        int line)
+{
+    struct qn_simt_run *r = qn_simt.run;
+    r->brought[qn_simt.linear] = value;
+    if (r->at_barrier == 0)
+        r->join = join; /* a barrier at another place would be reported */
+    qn_simt_barrier(0, 0, file, line);
+}
+
 static struct meeting *meeting_find(struct warp *w, unsigned mask)
 {
     for (int i = 0; i < MOST_MEETINGS; i++)
@@ -590,6 +620,19 @@ const uint64_t *qn_simt_meet(int kind, unsigned mask, uint64_t value,
     struct meeting *m;
     int parity = meet(&m, kind, mask, value, file, line);
     return m->value[parity];
+}
+
+void qn_simt_join_warp(void *value, qn_simt_join join, const char *file,
+                       int line)
+{
+    struct meeting *m;
+    struct warp *warp = &qn_simt.run->warp[qn_simt.linear >> 5];
+    m = meeting_find(warp, ~0u);
+    if (m->arrived && m->join != join)
+        qn_simt_misuse("another reduction than the rest of its warp", file,
+                       line);
+    m->join = join;
+    meet(&m, QN_SIMT_JOIN, ~0u, (uintptr_t)value, file, line);
 }
 
 uint64_t qn_simt_lane_value(const uint64_t *values, unsigned mask, int lane)

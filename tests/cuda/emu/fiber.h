@@ -83,7 +83,12 @@ QN_SIMT_API bool qn_simt_take_thread(void);
 QN_SIMT_API unsigned qn_simt_barrier(int votes, unsigned vote, const char *file,
                                      int line);
 
-enum qn_simt_meeting { QN_SIMT_SYNC = 1, QN_SIMT_SHUFFLE, QN_SIMT_BALLOT };
+enum qn_simt_meeting {
+    QN_SIMT_SYNC = 1,
+    QN_SIMT_SHUFFLE,
+    QN_SIMT_BALLOT,
+    QN_SIMT_JOIN,
+};
 
 /* Wait for the live lanes named in mask, which must do the same with the same
  * mask. Returns the 32 values brought; valid until the next meeting. */
@@ -96,11 +101,24 @@ QN_SIMT_API uint64_t qn_simt_lane_value(const uint64_t *values, unsigned mask,
 QN_SIMT_API unsigned qn_simt_ballot(unsigned mask, unsigned vote,
                                     const char *file, int line);
 QN_SIMT_API unsigned qn_simt_active_mask(void);
+
+/* A meeting of the lanes of a full warp, or of all threads of the block, to
+ * which each brings the address of a value of its own. Whoever comes last
+ * runs join for all: values[n] is the address of the nth, NULL where a lane
+ * will not come. What takes ten switches a thread by shuffles takes one. */
+typedef void (*qn_simt_join)(void *const *values, unsigned n);
+QN_SIMT_API void qn_simt_join_warp(void *value, qn_simt_join join,
+                                   const char *file, int line);
+QN_SIMT_API void qn_simt_join_block(void *value, qn_simt_join join,
+                                    const char *file, int line);
 static inline int qn_simt_lane(void)
 {
     return (int)(qn_simt.linear & 31u);
 }
 
+/* End the process: what the running thread does wrong. */
+QN_SIMT_API void qn_simt_misuse(const char *what, const char *file, int line)
+    __attribute__((noreturn));
 QN_SIMT_API void qn_simt_misaligned(const void *p, unsigned bytes)
     __attribute__((noreturn));
 

@@ -393,6 +393,80 @@ static inline int __all_sync(unsigned mask, int predicate,
     return qn_simt_ballot(mask, predicate == 0, file, line) == 0;
 }
 
+/* --- the reductions of device.h */
+
+/* v[0] = the tree over 32 values: neighbours 16 apart, then 8, .. */
+template <class T, class Op> static inline T qn_simt_tree(T *v, Op op)
+{
+    for (int lanes = 16; lanes > 0; lanes >>= 1)
+        for (int i = 0; i < lanes; i++)
+            v[i] = op(v[i], v[i + lanes]);
+    return v[0];
+}
+/* The values of 32 lanes; bytes 0xff of those that do not come. */
+template <class T>
+static inline void qn_simt_collect(T *v, void *const *values, unsigned n)
+{
+    for (unsigned i = 0; i < 32; i++)
+        if (i < n && values[i])
+            memcpy((void *)&v[i], values[i], sizeof *v);
+        else
+            memset((void *)&v[i], 0xff, sizeof *v);
+}
+template <class T, class Op> struct qn_simt_reduction {
+    T v;
+    Op op;
+    T none;
+    static void join_warp(void *const *values, unsigned n)
+    {
+        T v[32];
+        const qn_simt_reduction *own = nullptr;
+        for (unsigned i = 0; i < n && !own; i++)
+            own = static_cast<const qn_simt_reduction *>(values[i]);
+        qn_simt_collect(v, values, n);
+        T r = qn_simt_tree(v, own->op);
+        for (unsigned i = 0; i < n; i++)
+            if (values[i])
+                static_cast<qn_simt_reduction *>(values[i])->v = r;
+    }
+    static void join_block(void *const *values, unsigned n)
+    {
+        T v[32], part[32];
+        const qn_simt_reduction own =
+            *static_cast<const qn_simt_reduction *>(values[0]);
+        for (unsigned w = 0; w < 32; w++) {
+            part[w] = own.none;
+            if (w * 32 < n) {
+                qn_simt_collect(v, values + w * 32, n - w * 32);
+                part[w] = qn_simt_tree(v, own.op);
+            }
+        }
+        T r = n > 32 ? qn_simt_tree(part, own.op) : part[0];
+        for (unsigned i = 0; i < n; i++)
+            static_cast<qn_simt_reduction *>(values[i])->v = r;
+    }
+};
+template <class T, class Op>
+static inline T qn_warp_reduce(T v, Op op, const char *file = __builtin_FILE(),
+                               int line = __builtin_LINE())
+{
+    qn_simt_reduction<T, Op> own = { v, op, v };
+    qn_simt_join_warp(&own, own.join_warp, file, line);
+    return own.v;
+}
+template <class T, class Op>
+static inline T qn_block_reduce(T v, Op op, T none,
+                                const char *file = __builtin_FILE(),
+                                int line = __builtin_LINE())
+{
+    if (blockDim.x % 32 != 0 || blockDim.y != 1 || blockDim.z != 1)
+        qn_simt_misuse("reduces a block that is not whole warps in x", file,
+                       line);
+    qn_simt_reduction<T, Op> own = { v, op, none };
+    qn_simt_join_block(&own, own.join_block, file, line);
+    return own.v;
+}
+
 /* --- atomics: other streams run on other threads of the system */
 
 template <class T> using qn_simt_same = typename qn_simt_identity<T>::type;

@@ -155,3 +155,46 @@ QN_KERNEL(tk_misaligned, struct tk_args, a)
     qn_vec<float> v = qn_vec_load((const float *)a.in + 1);
     qn_vec_store((float *)a.out, v);
 }
+
+/* A mean and a sum of squares about it, to be merged; sums that depend on the
+ * order in their last bits. */
+struct tk_moments {
+    float n, mean, squares;
+};
+struct tk_merge {
+    __device__ tk_moments operator()(tk_moments a, tk_moments b) const
+    {
+        float n = a.n + b.n, d = b.mean - a.mean;
+        if (n == 0.0f)
+            return a;
+        return { n, a.mean + d * b.n / n,
+                 a.squares + b.squares + d * d * a.n * b.n / n };
+    }
+};
+
+/* in: n floats, one per thread of a block. The reductions as the emulation
+ * does them and as hardware does must agree in every bit; else it faults. */
+QN_KERNEL(tk_reduce, struct tk_args, a)
+{
+    unsigned t = threadIdx.x;
+    float v = ((const float *)a.in)[t];
+    double d = (double)v * 3.0;
+    tk_moments m = { 1.0f, v, 0.0f }, none = { 0.0f, 0.0f, 0.0f };
+    float one[4] = { qn_warp_reduce(v, qn_op_sum()),
+                     qn_block_reduce(v, qn_op_sum(), 0.0f),
+                     qn_block_reduce(v, qn_op_max(), -INFINITY),
+                     (float)qn_block_reduce(d, qn_op_sum(), 0.0) };
+    float two[4] = { qn_warp_reduce_shuffles(v, qn_op_sum()),
+                     qn_block_reduce_shuffles(v, qn_op_sum(), 0.0f),
+                     qn_block_reduce_shuffles(v, qn_op_max(), -INFINITY),
+                     (float)qn_block_reduce_shuffles(d, qn_op_sum(), 0.0) };
+    tk_moments m1 = qn_block_reduce(m, tk_merge(), none);
+    tk_moments m2 = qn_block_reduce_shuffles(m, tk_merge(), none);
+    for (int i = 0; i < 4; i++)
+        if (__float_as_uint(one[i]) != __float_as_uint(two[i]))
+            qn_device_fault(a.fault, QN_DEVICE_FAULT_VALUE, i, t);
+    if (m1.n != m2.n || m1.mean != m2.mean || m1.squares != m2.squares ||
+        m1.n != (float)a.n)
+        qn_device_fault(a.fault, QN_DEVICE_FAULT_VALUE, 4, t);
+    ((float *)a.out)[t] = one[1];
+}
