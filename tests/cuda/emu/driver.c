@@ -287,8 +287,12 @@ bool qn_emu_dead(int device)
 static bool is_context(CUcontext context)
 {
     for (int i = 0; i < n_devices; i++)
-        if (context == &devices[i].context)
-            return context->users > 0;
+        if (context == &devices[i].context) {
+            pthread_mutex_lock(&context->lock);
+            bool used = context->users > 0;
+            pthread_mutex_unlock(&context->lock);
+            return used;
+        }
     return false;
 }
 

@@ -27,8 +27,21 @@
 #define WITH_ASAN 0
 #endif
 
+#if defined __SANITIZE_THREAD__
+#define WITH_TSAN 1
+#elif defined __has_feature
+#if __has_feature(thread_sanitizer)
+#define WITH_TSAN 1
+#endif
+#endif
+#ifndef WITH_TSAN
+#define WITH_TSAN 0
+#endif
+
 #if WITH_ASAN
 #include <sanitizer/common_interface_defs.h>
+#elif WITH_TSAN
+#include <sanitizer/tsan_interface.h>
 #endif
 /* Functions whose frame is left behind on a stack that is used again: what
  * they marked around their variables would stay marked. */
@@ -61,6 +74,8 @@ struct fiber {
 #if WITH_ASAN
     void *fake;
     size_t bytes;
+#elif WITH_TSAN
+    void *context;
 #endif
 };
 
@@ -243,9 +258,12 @@ static void LEFT_BEHIND go(struct qn_simt_run *r, struct fiber *from,
     r->from_main = from == &r->main;
     __sanitizer_start_switch_fiber(last ? NULL : &from->fake, to->stack,
                                    to->bytes);
-#else
-    (void)last;
+#elif WITH_TSAN
+    if (from == &r->main)
+        from->context = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(to->context, 0);
 #endif
+    (void)last;
     qn_simt_switch(&from->sp, to->sp);
 #if WITH_ASAN
     const void *bottom;
@@ -333,6 +351,8 @@ static struct fiber *fiber_take(struct qn_simt_run *r)
     f->stack = p + GUARD_BYTES;
 #if WITH_ASAN
     f->bytes = STACK_BYTES;
+#elif WITH_TSAN
+    f->context = __tsan_create_fiber(0);
 #endif
     return f;
 }

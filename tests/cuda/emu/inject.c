@@ -226,19 +226,25 @@ void qn_emu_reset_counts(void)
         __atomic_store_n(&k->launches, 0, __ATOMIC_RELAXED);
 }
 
+static void report_count(const char *name, const uint64_t *count,
+                         void (*fn)(void *, const char *, uint64_t), void *arg)
+{
+    uint64_t n = __atomic_load_n(count, __ATOMIC_RELAXED);
+    if (n)
+        fn(arg, name, n);
+}
+
 void qn_emu_each_count(void (*fn)(void *arg, const char *what, uint64_t count),
                        void *arg)
 {
     for (qn_simt_kernel *k = qn_simt_first(); k; k = k->next)
-        if (k->launches)
-            fn(arg, k->name, k->launches);
+        report_count(k->name, &k->launches, fn, arg);
     for (int i = 0; i < BUCKETS; i++) {
         pthread_mutex_lock(&lock);
         struct counter *c = buckets[i];
         pthread_mutex_unlock(&lock);
         for (; c; c = c->next) /* entries never go away */
-            if (c->count)
-                fn(arg, c->name, c->count);
+            report_count(c->name, &c->count, fn, arg);
     }
 }
 

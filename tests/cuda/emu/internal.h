@@ -130,7 +130,6 @@ bool memory_has_keys(void);
 bool range_find(const void *p, struct range *out);
 /* All of [p, p + bytes) usable by device work; NULL out is fine. */
 bool range_usable(const void *p, size_t bytes, struct range *out);
-bool range_is_host(const void *p); /* neither device memory nor pinned */
 void range_insert(const struct range *range);
 /* Change the kind of the range that starts there; false: there is none. */
 bool range_leave(const void *start, struct range *out);

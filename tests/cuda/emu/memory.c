@@ -228,12 +228,6 @@ bool range_usable(const void *p, size_t bytes, struct range *out)
     return fine && at >= end;
 }
 
-bool range_is_host(const void *p)
-{
-    struct range r;
-    return !range_find(p, &r);
-}
-
 bool range_overlaps(const void *p, size_t bytes, unsigned kinds)
 {
     bool found = false;
