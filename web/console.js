@@ -5,7 +5,7 @@
 const $ = (id) => document.getElementById(id);
 const REFRESH_MS = 2000;
 const CLASSES = ["static", "arenas", "inputs", "outputs", "side", "state",
-  "bodies", "responses", "plans", "connections", "cached"];
+  "bodies", "responses", "plans", "connections", "graphs", "cached"];
 
 let selected = null; // id of the model in the form
 let example = null;  // its example request and curl line

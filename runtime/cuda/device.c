@@ -160,6 +160,7 @@ static const struct qn_accel_ops table = {
     .begin = qn_cuda_begin,
     .end = qn_cuda_end,
     .fault = qn_cuda_lane_fault,
+    .fault_words = qn_cuda_fault_words,
     .queue = qn_cuda_queue,
     .copy = qn_cuda_lane_copy,
     .clear = qn_cuda_lane_clear,

@@ -184,6 +184,7 @@ qn_status qn_cuda_lane_new(qn_accel *accel, qn_alane **out, qn_error *err);
 void qn_cuda_lane_free(qn_alane *lane);
 qn_status qn_cuda_begin(qn_alane *lane, qn_error *err);
 qn_status qn_cuda_end(qn_alane *lane, qn_error *err);
+void qn_cuda_fault_words(qn_alane *lane, void *device, void *host);
 bool qn_cuda_lane_fault(qn_alane *lane, uint32_t *step, char *text,
                         size_t size);
 qn_queue *qn_cuda_queue(qn_alane *lane, unsigned s);

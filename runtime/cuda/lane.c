@@ -40,14 +40,14 @@ static qn_status fault_new(qn_alane *lane, qn_error *err)
                                  err, "allocating a lane's fault word");
     if (st != QN_OK)
         return st;
-    lane->fault = at;
+    lane->fault = lane->own_fault = at;
     st = qn_cuda_check(d,
                        d->cu.host_alloc(&host, sizeof(struct qn_fault),
                                         CU_MEMHOSTALLOC_PORTABLE),
                        err, "pinning a lane's fault word");
     if (st != QN_OK)
         return st;
-    lane->fault_host = host;
+    lane->fault_host = lane->own_fault_host = host;
     memset(host, 0, sizeof(struct qn_fault));
     return QN_OK;
 }
@@ -68,10 +68,11 @@ static void lane_destroy(qn_alane *lane)
                      "cuEventDestroy");
     for (unsigned c = 0; c < QN_CUDA_EVENT_CHUNKS; c++)
         qn_free(atomic_load(&lane->events[c]));
-    if (lane->fault)
-        qn_cuda_note(d, d->cu.mem_free(lane->fault), "cuMemFree");
-    if (lane->fault_host)
-        qn_cuda_note(d, d->cu.host_free(lane->fault_host), "cuMemFreeHost");
+    if (lane->own_fault)
+        qn_cuda_note(d, d->cu.mem_free(lane->own_fault), "cuMemFree");
+    if (lane->own_fault_host)
+        qn_cuda_note(d, d->cu.host_free(lane->own_fault_host),
+                     "cuMemFreeHost");
     qn_free(lane);
 }
 
@@ -116,6 +117,13 @@ void qn_cuda_lane_free(qn_alane *lane)
 }
 
 /* ---- faults of the data ---- */
+
+void qn_cuda_fault_words(qn_alane *lane, void *device, void *host)
+{
+    _Static_assert(sizeof(struct qn_fault) <= QN_FAULT_BYTES, "see accel.h");
+    lane->fault = device ? qn_cuda_address(device) : lane->own_fault;
+    lane->fault_host = device ? host : lane->own_fault_host;
+}
 
 qn_status qn_cuda_begin(qn_alane *lane, qn_error *err)
 {

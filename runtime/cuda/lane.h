@@ -25,6 +25,9 @@ struct qn_alane {
     uint32_t n_events; /* made; the owner's thread only */
     CUdeviceptr fault;         /* struct qn_fault, cleared by begin() */
     struct qn_fault *fault_host; /* pinned, copied to by end() */
+    /* those two, where the run brings none */
+    CUdeviceptr own_fault;
+    struct qn_fault *own_fault_host;
     /* between capture_begin() and capture_end(): launches are counted for the
      * graph, and again each time it runs */
     bool capturing;

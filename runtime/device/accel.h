@@ -28,7 +28,8 @@
 enum {
     QN_ACCEL_STREAMS = 5,      /* 0: main, 1..3: more, COMM: collectives */
     QN_ACCEL_STREAM_COMM = 4,
-    QN_ACCEL_MAX = 8           /* devices of one process */
+    QN_ACCEL_MAX = 8,          /* devices of one process */
+    QN_FAULT_BYTES = 64
 };
 
 typedef struct qn_alane qn_alane;
@@ -115,6 +116,11 @@ struct qn_accel_ops {
     /* ---- lanes ---- */
     qn_status (*lane_new)(qn_accel *accel, qn_alane **out, qn_error *err);
     void (*lane_free)(qn_alane *lane); /* must be idle */
+    /* Where this run's kernels report faults of the data: QN_FAULT_BYTES of device
+     * memory, and as many of pinned memory to copy them to. They belong to the
+     * run, so that a captured graph is bound to its memory alone, not to a lane.
+     * NULL, NULL: the lane's own. */
+    void (*fault_words)(qn_alane *lane, void *device, void *host);
     /* At a run's start: clears the fault word, in stream 0. */
     qn_status (*begin)(qn_alane *lane, qn_error *err);
     /* At a run's end, in stream 0, after everything else was joined there: copies

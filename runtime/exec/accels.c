@@ -62,6 +62,7 @@ static qn_status open_slot(qn_runtime *rt, qn_accel_slot *slot, qn_error *err)
     qn_accel_info info;
     slot->last = &slot->first;
     pthread_mutex_init(&slot->lock, NULL);
+    pthread_mutex_init(&slot->graph_lock, NULL);
     if (lanes > MAX_LANES)
         return qn_fail(err, QN_INVALID, "%u lanes, at most %d", lanes,
                        MAX_LANES);
@@ -110,6 +111,7 @@ void qn_accel_slots_close(qn_runtime *rt)
         qn_pool_free(slot->pool);
         qn_ledger_free(slot->ledger);
         pthread_mutex_destroy(&slot->lock);
+        pthread_mutex_destroy(&slot->graph_lock);
     }
     qn_free(rt->accels);
     rt->accels = NULL;

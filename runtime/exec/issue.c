@@ -11,6 +11,7 @@
  * gives nothing back before the devices have passed all that it enqueued.
  */
 #include "runtime/base/clock.h"
+#include "runtime/exec/graphs.h"
 #include "runtime/exec/launch.h"
 #include "runtime/exec/session_impl.h"
 
@@ -90,10 +91,7 @@ static qn_status begin(qn_run *run)
     const qn_issue *q = ((qn_exec *)run->exec)->issue;
     qn_status st = QN_OK;
     for (uint32_t i = 0; st == QN_OK && i < n_lanes(run); i++) {
-        st = ops_of(run, i)->reserve(q->lanes[i], walk_event(run) + 1,
-                                     &run->error);
-        if (st == QN_OK)
-            st = ops_of(run, i)->begin(q->lanes[i], &run->error);
+        st = ops_of(run, i)->begin(q->lanes[i], &run->error);
     }
     /* other streams start behind it */
     for (uint32_t n = 0; st == QN_OK && n < run->plan->n_queues; n++) {
@@ -278,6 +276,77 @@ static qn_status go_on(qn_run *run, qn_team *team, bool *paused)
     return st;
 }
 
+static qn_status prepare_lanes(qn_run *run)
+{
+    qn_issue *q = ((qn_exec *)run->exec)->issue;
+    qn_status st = QN_OK;
+    for (uint32_t i = 0; st == QN_OK && i < n_lanes(run); i++) {
+        const qn_lease_part *arena =
+            &run->device_leases[i].parts[QN_PART_ARENA];
+        char *word = (char *)arena->data +
+                     qn_device_arena_bytes(run->plan, i + 1) - QN_FAULT_BYTES;
+        ops_of(run, i)->fault_words(q->lanes[i], word, q->faults[i]);
+        st = ops_of(run, i)->reserve(q->lanes[i], walk_event(run) + 1,
+                                     &run->error);
+    }
+    return st;
+}
+
+/* ---- graphs ---- */
+
+/* Record the walk instead of running it. True: the run has a graph now. */
+static bool capture(qn_run *run)
+{
+    qn_issue *q = ((qn_exec *)run->exec)->issue;
+    const struct qn_accel_ops *ops = ops_of(run, 0);
+    qn_error err = { 0 };
+    qn_agraph *graph = NULL;
+    size_t bytes = 0;
+    bool paused = false;
+    if (ops->capture_begin(q->lanes[0], &err) != QN_OK)
+        return false;
+    run->status = begin(run);
+    if (run->status == QN_OK)
+        run->status = go_on(run, NULL, &paused);
+    end_lane(run, 0);
+    qn_status st = ops->capture_end(
+        q->lanes[0], run->status == QN_OK ? &graph : NULL, &bytes, &err);
+    bool kept = run->status == QN_OK && st == QN_OK &&
+                qn_graphs_keep(run, graph, bytes);
+    /* nothing has run yet: the walk starts, or starts over */
+    run->status = QN_OK;
+    run->error = (qn_error){ 0 };
+    q->pc = 0;
+    q->arrived = false;
+    return kept;
+}
+
+/* True: all that the run does is enqueued, as one graph. */
+static bool launch_graph(qn_run *run)
+{
+    qn_issue *q = ((qn_exec *)run->exec)->issue;
+    const struct qn_accel_ops *ops = ops_of(run, 0);
+    if (!qn_graphs_of(run) && !(qn_graphs_wanted(run) && capture(run)))
+        return false;
+    qn_status st = qn_exec_may_go_on(run, &run->error);
+    if (st != QN_OK) { /* nothing to wait for but the lane's own past */
+        run->status = st;
+        st = ops->record(q->lanes[0], 0, walk_event(run), &run->error);
+        q->ended = st == QN_OK;
+        return true;
+    }
+    st = ops->graph_launch(q->lanes[0], qn_graphs_of(run), &run->error);
+    if (st == QN_OK)
+        st = ops->record(q->lanes[0], 0, walk_event(run), &run->error);
+    if (st == QN_OK) {
+        q->ended = true;
+        return true;
+    }
+    qn_graphs_forget(run); /* plain launches say what is wrong, if it is more */
+    run->error = (qn_error){ 0 };
+    return false;
+}
+
 bool qn_issue_steps(qn_run *run, qn_team *team, void (*resume)(qn_run *run))
 {
     qn_issue *q = ((qn_exec *)run->exec)->issue;
@@ -285,12 +354,18 @@ bool qn_issue_steps(qn_run *run, qn_team *team, void (*resume)(qn_run *run))
     q->resume = resume;
     if (!q->begun) {
         q->begun = true;
-        run->status = begin(run);
+        run->status = prepare_lanes(run);
+        if (run->status == QN_OK && !launch_graph(run))
+            run->status = begin(run);
     }
     if (!q->ended && run->status == QN_OK) {
         run->status = go_on(run, team, &paused);
         if (paused)
             return false;
     }
-    return finish(run);
+    if (!finish(run))
+        return false;
+    if (!run->instance)
+        qn_graphs_count(run);
+    return true;
 }

@@ -25,7 +25,9 @@ typedef struct qn_issue {
     bool lost; /* a device is gone: there is nothing to wait for */
     uint32_t ending;    /* lanes whose end was seen, when all is enqueued */
     bool begun, arrived, ended; /* arrived: the next step's records are made */
-    int64_t counts[8]; /* pinned: all of the lease's host memory is */
+    /* pinned, as all of the lease's host memory is */
+    int64_t counts[8];
+    _Alignas(16) char faults[QN_SESSION_ACCELS][QN_FAULT_BYTES];
 } qn_issue;
 
 typedef struct qn_queues qn_queues; /* queues.h */
@@ -69,6 +71,12 @@ qn_status qn_exec_steps(qn_run *run, qn_team *team);
 /* Streams of the host's workers, one for each run or queue. */
 qn_lane *qn_lane_take(qn_runtime *rt, qn_error *err);
 void qn_lane_give(qn_runtime *rt, qn_lane *lane);
+
+/* A device's arena: the planned bytes, then the word for faults of the data. */
+static inline size_t qn_device_arena_bytes(const qn_plan *plan, unsigned space)
+{
+    return ((plan->arena_bytes[space] + 255) & ~(size_t)255) + QN_FAULT_BYTES;
+}
 
 /* All leases of a run. */
 void qn_lease_release(qn_run *run);

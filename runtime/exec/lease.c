@@ -6,6 +6,7 @@
  * waited for next.
  */
 #include "runtime/base/clock.h"
+#include "runtime/exec/graphs.h"
 #include "runtime/exec/launch.h"
 #include "runtime/exec/session_impl.h"
 
@@ -40,8 +41,9 @@ static void set_parts(qn_run *run)
     }
     for (unsigned n = 1; n < p->n_spaces; n++) {
         qn_lease_part *parts = run->device_leases[n - 1].parts;
-        parts[QN_PART_ARENA] = (qn_lease_part){ .cls = QN_MEM_ARENA,
-                                                .bytes = p->arena_bytes[n] };
+        parts[QN_PART_ARENA] = (qn_lease_part){
+            .cls = QN_MEM_ARENA,
+            .bytes = qn_device_arena_bytes(p, n) };
         parts[QN_PART_SIDE] = (qn_lease_part){ .cls = QN_MEM_SIDE,
                                                .bytes = p->device_side[n] };
     }
@@ -55,6 +57,10 @@ static void got_lease(qn_run *run)
 
 void qn_lease_release(qn_run *run)
 {
+    if (run->instance) {
+        qn_graphs_return(run);
+        return;
+    }
     for (unsigned n = 0; n < n_pools(run); n++)
         qn_pool_release(pool_of(run, n), lease_of(run, n));
 }
@@ -78,13 +84,36 @@ static qn_status take_others(qn_run *run, unsigned held, unsigned *at,
     return QN_OK;
 }
 
+/* Idle graphs hold memory that the run, which is in line or not, could have.
+ * Nothing of the run but its number of pools is looked at: it may be gone. */
+static bool drop_graphs(qn_session *s, uint32_t n_accels, size_t bytes)
+{
+    bool any = false;
+    for (uint32_t n = 0; n < n_accels; n++)
+        any |= qn_graphs_drop(s->accels[n], bytes) != 0;
+    return any;
+}
+
+static size_t wanted_bytes(const qn_lease *lease)
+{
+    size_t sum = 0;
+    for (unsigned i = 0; i < QN_LEASE_PARTS; i++)
+        sum += lease->parts[i].bytes;
+    return sum;
+}
+
 /* From pool `n` on, until all is held or one has to be waited for. */
 static qn_status wait_from(qn_run *run, unsigned n, qn_error *err)
 {
     for (;;) {
         run->waits_for = n;
         run->waiter.lease = lease_of(run, n);
+        qn_session *session = run->session;
+        uint32_t n_accels = n_pools(run) - 1;
+        size_t bytes = wanted_bytes(run->waiter.lease);
         qn_status st = qn_pool_wait(pool_of(run, n), &run->waiter, err);
+        if (st == QN_NO_MEMORY)
+            (void)drop_graphs(session, n_accels, bytes);
         if (st != QN_OK)
             return st;
         st = take_others(run, n, &n, err);
@@ -114,6 +143,10 @@ qn_status qn_run_lease(qn_run *run, void (*leased)(qn_run *, void *, qn_status),
     qn_status st;
     unsigned at;
     set_parts(run);
+    if (qn_graphs_lease(run)) {
+        got_lease(run);
+        return QN_OK;
+    }
     if (leased) {
         run->lease.slot = true;
         run->leased = leased;
@@ -122,6 +155,9 @@ qn_status qn_run_lease(qn_run *run, void (*leased)(qn_run *, void *, qn_status),
         st = wait_from(run, 0, err);
     } else {
         st = take_others(run, UINT32_MAX, &at, err);
+        if (st == QN_NO_MEMORY &&
+            drop_graphs(run->session, n_pools(run) - 1, SIZE_MAX))
+            st = take_others(run, UINT32_MAX, &at, err);
     }
     if (st == QN_OK)
         got_lease(run);
@@ -135,6 +171,8 @@ bool qn_run_lease_cancel(qn_run *run)
 
 void qn_run_release_arena(qn_run *run)
 {
+    if (run->instance)
+        return; /* it is the graph's */
     qn_pool_release_part(pool_of(run, 0), &run->lease, QN_PART_ARENA);
     for (unsigned n = 1; n < n_pools(run); n++)
         qn_pool_release(pool_of(run, n), lease_of(run, n));

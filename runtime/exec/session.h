@@ -211,6 +211,7 @@ struct qn_run {
     qn_lease device_leases[QN_SESSION_ACCELS]; /* ARENA and SIDE */
     qn_waiter waiter;
     unsigned waits_for; /* private: 0 the host's pool, n device n-1's */
+    struct qn_instance *instance; /* private: whose memory and graph it has */
     qn_run_done done;
     void *done_arg;
     void (*leased)(qn_run *run, void *arg, qn_status status);

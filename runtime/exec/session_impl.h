@@ -38,6 +38,9 @@ typedef struct qn_accel_slot {
     qn_device_lane *lanes;  /* idle ones */
     qn_lane_wait *first, **last; /* runs that wait for one, in order */
     uint32_t n_lanes;
+    pthread_mutex_t graph_lock; /* guards the instances of all plans here */
+    struct qn_instance *newest, *oldest; /* idle ones, by last use */
+    uint32_t n_instances;
 } qn_accel_slot;
 
 /* Lanes, ledger and pool of options.accels; qn_accel_slots_close() also after an

@@ -25,6 +25,7 @@
     X(RESPONSE, "responses", "encoded answers")                                \
     X(PLAN, "plans", "plans and their tables")                                 \
     X(CONNECTION, "connections", "per-connection buffers")                     \
+    X(GRAPH, "graphs", "captured graphs, and the memory that they are bound to") \
     X(CACHE, "cached", "pages kept for the next lease, given up on demand")
 
 typedef enum qn_mem {

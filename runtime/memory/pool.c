@@ -522,6 +522,16 @@ static void release(qn_pool *pool, qn_lease *lease, unsigned from, unsigned to)
     qn_pool_trim_to_limit(pool);
 }
 
+void qn_pool_give_slot(qn_pool *pool, qn_lease *lease)
+{
+    pthread_mutex_lock(&pool->lock);
+    if (lease->holds_slot)
+        pool->state.slots--;
+    lease->holds_slot = false;
+    pthread_mutex_unlock(&pool->lock);
+    grant(pool);
+}
+
 void qn_pool_release_part(qn_pool *pool, qn_lease *lease, unsigned part)
 {
     assert(part < QN_LEASE_PARTS);

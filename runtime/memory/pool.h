@@ -115,6 +115,8 @@ QN_NODISCARD qn_status qn_pool_wait(qn_pool *pool, qn_waiter *waiter,
 /* Leave the queue. True: granted() was not and will not be called. */
 bool qn_pool_cancel(qn_pool *pool, qn_waiter *waiter);
 
+/* Give back the lease's slot alone; its memory stays. Idempotent. */
+void qn_pool_give_slot(qn_pool *pool, qn_lease *lease);
 /* Give back one part (by index), or all that are left. Idempotent. */
 void qn_pool_release_part(qn_pool *pool, qn_lease *lease, unsigned part);
 void qn_pool_release(qn_pool *pool, qn_lease *lease);

@@ -7,6 +7,7 @@
  */
 #include "runtime/base/clock.h"
 #include "runtime/base/checked.h"
+#include "runtime/exec/graphs.h"
 #include "runtime/plan/build.h"
 
 #include <stdio.h>
@@ -214,6 +215,7 @@ static void to_front(qn_session *s, qn_plan **at)
 
 static void destroy(qn_plan *plan)
 {
+    qn_graphs_drop_plan(plan);
     qn_plan_drop_uploads(plan);
     qn_ledger_give_back(plan->session->runtime->ledger, QN_MEM_PLAN,
                         plan->charged);

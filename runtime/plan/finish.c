@@ -5,6 +5,7 @@
  * the builder.
  */
 #include "runtime/base/checked.h"
+#include "runtime/ops/op.h"
 #include "runtime/exec/launch.h"
 #include "runtime/plan/streams.h"
 
@@ -253,6 +254,36 @@ static qn_status queue_step(qn_builder *b, uint32_t i, qn_step *out)
                                       out->n_waits, &out->waits);
 }
 
+/* Launches read the host's memory when they are made, a graph's only when it is
+ * captured: that is right for what never changes. */
+static bool reads_host(const qn_plan *plan, const qn_step *s)
+{
+    for (uint32_t k = 0; k < s->n_in; k++) {
+        if (s->in[k] == QN_NO_VALUE || (s->kind == QN_STEP_COPY && k == 0))
+            continue;
+        const qn_pvalue *v = &plan->values[s->in[k]];
+        if (v->space == 0 && v->addr.base != QN_BASE_NONE &&
+            v->addr.base != qn_base(0, QN_BASE_STATIC) &&
+            v->addr.base != qn_base(0, QN_BASE_PLAN))
+            return true;
+    }
+    return false;
+}
+
+static bool capturable(const qn_plan *plan)
+{
+    if (plan->n_spaces != 2 || plan->n_dynamics)
+        return false;
+    for (uint32_t i = 0; i < plan->n_steps; i++) {
+        const qn_step *s = &plan->steps[i];
+        if (!s->space || s->dynamic || s->n_host_waits || reads_host(plan, s) ||
+            (s->kind != QN_STEP_LAUNCH && s->kind != QN_STEP_COPY) ||
+            (s->node && (s->node->op->flags & QN_OP_COLLECTIVE)))
+            return false;
+    }
+    return plan->n_steps > 0;
+}
+
 static void renumber(qn_builder *b, tables *t)
 {
     uint32_t n = 0;
@@ -283,6 +314,7 @@ static qn_status finish_steps(qn_builder *b, const tables *t)
     if (st == QN_OK && b->streams) {
         finish_queues(b);
         st = finish_records(b);
+        plan->capturable = capturable(plan);
     }
     return st;
 }
