@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-enum { THREADS = 4, MAX_OUT = 2 };
+enum { THREADS = 4, MAX_OUT = 2, GUARD = 64 << 10, POISON = 0xa5 };
 
 static const struct {
     const char *op;
@@ -82,8 +82,10 @@ static void run_with(test_node *t, const qn_kernel *kernel, int max_threads,
                      .region = &t->region };
     if (kernel->prepare)
         assert_int_equal(kernel->prepare(&p, &t->err), QN_OK);
-    void *workspace = qn_region_alloc(&t->region, p.workspace + 1, 1);
+    unsigned char *workspace =
+        qn_region_alloc(&t->region, p.workspace + GUARD, 1);
     assert_non_null(workspace);
+    memset(workspace + p.workspace, POISON, GUARD);
     qn_launch k = { .node = &t->node,
                     .state = p.state,
                     .n_in = t->node.n_in,
@@ -95,6 +97,10 @@ static void run_with(test_node *t, const qn_kernel *kernel, int max_threads,
                     .team = team,
                     .err = &t->err };
     assert_int_equal(kernel->launch(&k), QN_OK);
+    for (size_t i = 0; i < GUARD; i++)
+        if (workspace[p.workspace + i] != POISON)
+            fail_msg("%s wrote %zu bytes behind its workspace of %zu",
+                     t->node.op_name, i, p.workspace);
 }
 
 static void run_row(size_t row, qn_device *device)

@@ -501,9 +501,9 @@ static qn_status pool_prepare(qn_prepare *p, qn_error *err)
         return st;
     if (p->in[0].dtype == QN_F32 && by_rows(s)) {
         int w = s->g.n - 1;
-        p->workspace = counts_bytes(s->g.out[w]) + (size_t)p->max_threads *
-                                                       (size_t)s->g.in[w] *
-                                                       sizeof(float);
+        p->workspace = counts_bytes(s->g.out[w]) +
+                       (size_t)p->max_threads * sizeof(float) *
+                           (size_t)scratch_floats(&s->g);
     }
     p->state = s;
     return QN_OK;
