@@ -100,6 +100,16 @@ char *qn_region_strndup(qn_region *region, const char *s, size_t len)
     return copy;
 }
 
+void qn_region_splice(qn_region *to, qn_region *from)
+{
+    qn_region_block **last = &to->head;
+    while (*last)
+        last = &(*last)->next;
+    *last = from->head;
+    to->bytes += from->bytes;
+    *from = (qn_region){ 0 };
+}
+
 void qn_region_release(qn_region *region)
 {
     qn_region_block *block = region->head;

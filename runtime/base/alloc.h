@@ -36,6 +36,8 @@ void qn_region_release(qn_region *region);
 void qn_region_init_fixed(qn_region *region, void *mem, size_t size);
 /* Zeroed, aligned to 64 bytes if size >= 64, else to 16; NULL on failure. */
 void *qn_region_alloc(qn_region *region, size_t n, size_t size);
+/* All that `from` gave lives as long as `to` from now on; `from` is empty. */
+void qn_region_splice(qn_region *to, qn_region *from);
 /* Copy with a terminating NUL. */
 char *qn_region_strndup(qn_region *region, const char *s, size_t len);
 

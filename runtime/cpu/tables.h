@@ -33,7 +33,8 @@
     X(nms) \
     X(order) \
     X(attention) \
-    X(chain)
+    X(chain) \
+    X(collective)
 
 #define QN_CPU_FAMILY_DECL(family)                                             \
     extern const qn_kernel_table qn_cpu_##family;

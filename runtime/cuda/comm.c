@@ -81,6 +81,21 @@ void qn_cuda_comm_free(qn_acomm *comm)
     qn_free(comm);
 }
 
+/* A device's collectives run one behind the other, see accel.h. */
+static qn_status make_event(qn_cuda_device *d, qn_error *err)
+{
+    CUevent e = NULL;
+    if (d->exchanged)
+        return QN_OK;
+    qn_status st = qn_cuda_enter(d, err);
+    if (st == QN_OK)
+        st = qn_cuda_check(d, d->cu.event_new(&e, CU_EVENT_DISABLE_TIMING), err,
+                           "making the event of collectives");
+    if (st == QN_OK)
+        d->exchanged = e;
+    return st;
+}
+
 static qn_status start(qn_acomm *c, qn_error *err)
 {
     int ordinals[QN_ACCEL_MAX];
@@ -90,6 +105,8 @@ static qn_status start(qn_acomm *c, qn_error *err)
         ordinals[i] = c->devices[i]->base.ordinal;
     for (; st == QN_OK && behind < c->n; behind += st == QN_OK)
         st = qn_cuda_enter_blocking(c->devices[behind], err);
+    for (int i = 0; st == QN_OK && i < c->n; i++)
+        st = make_event(c->devices[i], err);
     if (st == QN_OK)
         st = check(c, c->nc.init_all(c->comms, c->n, ordinals),
                    "making a communicator", err);
@@ -216,6 +233,39 @@ static ncclResult_t one(const qn_acomm *c, int rank,
     return r;
 }
 
+/* The part's stream waits for the device's last collective. */
+static qn_status enter_turn(const qn_collective_part *p, qn_error *err)
+{
+    qn_cuda_device *d = p->lane->device;
+    if (p->lane->capturing)
+        return qn_fail(err, QN_UNSUPPORTED, "%s: collectives cannot be captured",
+                       d->base.label);
+    qn_status st = qn_cuda_enter(d, err);
+    /* one that was never recorded holds nobody up */
+    return st != QN_OK
+               ? st
+               : qn_cuda_check(d,
+                               d->cu.stream_wait(
+                                   p->lane->queues[QN_ACCEL_STREAM_COMM].stream,
+                                   d->exchanged, 0),
+                               err, "waiting for a collective");
+}
+
+static void leave_turn(const qn_collective_part *p, qn_status *st, qn_error *err)
+{
+    qn_cuda_device *d = p->lane->device;
+    qn_error *why = *st == QN_OK ? err : NULL;
+    qn_status now = qn_cuda_enter(d, why);
+    if (now == QN_OK)
+        now = qn_cuda_check(d,
+                            d->cu.event_record(
+                                d->exchanged,
+                                p->lane->queues[QN_ACCEL_STREAM_COMM].stream),
+                            why, "recording a collective");
+    if (*st == QN_OK)
+        *st = now;
+}
+
 qn_status qn_cuda_collective(qn_acomm *comm, const qn_collective_call *call,
                              qn_error *err)
 {
@@ -231,7 +281,7 @@ qn_status qn_cuda_collective(qn_acomm *comm, const qn_collective_call *call,
             st = qn_fail(err, QN_INTERNAL, "rank %d is not on %s", i,
                          comm->devices[i]->base.label);
         else
-            st = qn_cuda_enter(comm->devices[i], err);
+            st = enter_turn(&call->parts[i], err);
     }
     if (st != QN_OK || !count)
         return st;
@@ -242,5 +292,8 @@ qn_status qn_cuda_collective(qn_acomm *comm, const qn_collective_call *call,
         r = one(comm, i, call, type, count);
     /* the group ends in any case, or the next one would be inside it */
     ncclResult_t ended = comm->nc.group_end();
-    return check(comm, r == ncclSuccess ? ended : r, "a collective", err);
+    st = check(comm, r == ncclSuccess ? ended : r, "a collective", err);
+    for (int i = 0; i < comm->n; i++)
+        leave_turn(&call->parts[i], &st, err);
+    return st;
 }

@@ -97,6 +97,8 @@ static void device_free(qn_accel *accel)
         qn_cuda_blas_close(d);
         qn_cuda_code_release(d);
         qn_cuda_memory_release(d);
+        if (d->exchanged)
+            qn_cuda_note(d, d->cu.event_free(d->exchanged), "cuEventDestroy");
         if (d->upload)
             qn_cuda_note(d, d->cu.stream_free(d->upload), "cuStreamDestroy");
         (void)d->cu.context_set(NULL);

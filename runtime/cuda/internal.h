@@ -68,6 +68,7 @@ typedef struct qn_cuda_device {
     int priority_high, priority_low; /* of streams; lower numbers win */
     CUmemoryPool side;
     CUstream upload;
+    CUevent exchanged; /* the last collective; made with a first communicator */
     atomic_uint_fast64_t launches;
     atomic_uint lanes;
     /* why the context is beyond use: text is written by who sets `claimed`, and

@@ -24,6 +24,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/exec/kernel.h"
+#include "runtime/ops/collective.h"
 
 enum {
     QN_ACCEL_STREAMS = 5,      /* 0: main, 1..3: more, COMM: collectives */
@@ -53,14 +54,6 @@ typedef enum qn_copy_kind {
     QN_COPY_ON_DEVICE,
     QN_COPY_PEER         /* between two accelerators; the source's in `peer` */
 } qn_copy_kind;
-
-typedef enum qn_collective {
-    QN_ALL_REDUCE, QN_ALL_GATHER, QN_REDUCE_SCATTER, QN_BROADCAST
-} qn_collective;
-
-typedef enum qn_reduction {
-    QN_REDUCE_SUM, QN_REDUCE_PROD, QN_REDUCE_MIN, QN_REDUCE_MAX, QN_REDUCE_AVG
-} qn_reduction;
 
 /* One rank's share of a collective. `count` is NCCL's: elements sent by a rank
  * for ALL_GATHER, received by a rank for REDUCE_SCATTER, in all for the rest. */
@@ -166,12 +159,15 @@ struct qn_accel_ops {
     void (*graph_free)(qn_accel *accel, qn_agraph *graph);
 
     /* ---- collectives ---- */
-    /* Blocking. One rank for each of n different devices. */
+    /* Blocking. One rank for each of n different devices. Calls of these three
+     * that share a device are made one after the other. */
     qn_status (*comm_new)(qn_accel *const *accels, int n, qn_acomm **out,
                           qn_error *err);
     void (*comm_free)(qn_acomm *comm);
-    /* Enqueues on each part's COMM stream. Parts of one communicator are
-     * enqueued by one thread at a time. */
+    /* Enqueues on each part's COMM stream, behind the device's collectives so
+     * far, whatever streams and communicators these used: devices that work on
+     * two at once, in different orders, could wait for each other. Not while a
+     * lane captures: QN_UNSUPPORTED. */
     qn_status (*collective)(qn_acomm *comm, const qn_collective_call *call,
                             qn_error *err);
 };

@@ -3,6 +3,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/exec/launch.h"
 
+#include "runtime/exec/collective.h"
 #include "runtime/exec/eval.h"
 #include "runtime/exec/queues.h"
 #include "runtime/exec/session_impl.h"
@@ -309,6 +310,8 @@ static qn_status step_static(qn_run *run, const qn_step *s, qn_team *team)
         if (st != QN_OK)
             return st;
     }
+    if (s->space && (s->node->op->flags & QN_OP_COLLECTIVE))
+        return qn_exec_collective(run, s, in, out, err_of(run, s));
     return launch(run, s, in, out, s->state, workspace, team);
 }
 

@@ -39,6 +39,7 @@ qn_status qn_runtime_new(const qn_runtime_options *options, qn_runtime **out,
         rt->options.memory_budget = limit - limit / DEFAULT_RESERVE_SHARE;
     }
     pthread_mutex_init(&rt->lock, NULL);
+    pthread_mutex_init(&rt->exchange, NULL);
     qn_status st = qn_accel_slots_open(rt, err);
     if (st == QN_OK)
         st = qn_cpu_device_new(rt->options.threads, &rt->cpu, err);
@@ -83,6 +84,7 @@ void qn_runtime_free(qn_runtime *rt)
     qn_pool_free(rt->pool);
     qn_ledger_free(rt->ledger);
     qn_accel_slots_close(rt); /* last: the pool had pinned memory */
+    pthread_mutex_destroy(&rt->exchange);
     pthread_mutex_destroy(&rt->lock);
     qn_free(rt);
 }

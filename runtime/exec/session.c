@@ -3,6 +3,7 @@
  * memory, in that order. */
 #include "runtime/exec/session.h"
 
+#include "runtime/exec/collective.h"
 #include "runtime/exec/session_impl.h"
 #include "runtime/passes/passes.h"
 #include "runtime/plan/plan.h"
@@ -50,10 +51,19 @@ static qn_status count_kernels(qn_graph *graph, void *arg, qn_error *err)
     return QN_OK;
 }
 
+enum { RANK_STREAMS = 4 };
+
 static qn_status find_accels(qn_session *s, qn_error *err)
 {
-    uint32_t n = s->options.n_accels;
+    uint32_t n = s->options.n_accels, ranks = s->graph->n_ranks;
     s->options.n_accels = 0; /* until they are there */
+    if (n && n < ranks)
+        return qn_fail(err, QN_INVALID,
+                       "the model is split over %u ranks, each on a device of "
+                       "its own; the session has %u", ranks, n);
+    /* ranks side by side on the cpu */
+    if (!n && ranks > 1 && !s->options.streams)
+        s->options.streams = ranks < RANK_STREAMS ? ranks : RANK_STREAMS;
     if (n > QN_SESSION_ACCELS)
         return qn_fail(err, QN_INVALID, "%u accelerators, at most %d", n,
                        QN_SESSION_ACCELS);
@@ -104,6 +114,8 @@ qn_status qn_session_new(qn_runtime *runtime, qn_graph *graph,
         st = qn_graph_each(graph, count_kernels, &s->report.kernels, err);
     if (st == QN_OK)
         st = qn_static_build(s, err);
+    if (st == QN_OK)
+        st = qn_comm_open(s, err);
     if (st != QN_OK) {
         qn_session_free(s);
         return st;
@@ -121,6 +133,7 @@ void qn_session_free(qn_session *s)
         qn_plan_release(s->plans);
         s->plans = next;
     }
+    qn_comm_close(s);
     qn_static_release(s);
     qn_free(s->inputs);
     qn_free(s->outputs);

@@ -77,12 +77,12 @@ typedef struct qn_session_options {
                               chosen by the plan */
     size_t plan_cache_bytes; /* 0: 64 MiB */
     /* Accelerators of the runtime, by number; part r of a split model runs on
-     * number r of them. None: the cpu. */
+     * number r of them, fewer are refused. None: the cpu. */
     uint32_t accels[QN_SESSION_ACCELS];
     uint32_t n_accels;
     qn_precision precision; /* of products on accelerators */
     uint32_t streams; /* of each device that a run uses at once; 0: chosen by the
-                         plan, 1 on the cpu */
+                         plan, 1 on the cpu, one a rank there and at most 4 */
     bool no_graphs;   /* never capture launches into a graph */
 } qn_session_options;
 
@@ -153,6 +153,24 @@ typedef struct qn_plan_value {
     uint8_t space; /* 0 the host, n the session's accelerator n-1 */
 } qn_plan_value;
 
+/* What one rank sends or receives in a collective, in the arena of `space`:
+ * contiguous, with `guard` bytes before and behind that belong to it. */
+typedef struct qn_plan_block {
+    uint32_t rank;
+    bool output;
+    uint8_t space;
+    size_t offset, bytes, guard;
+    size_t n_members;
+    const uint32_t *members; /* private to the planner */
+} qn_plan_block;
+
+typedef struct qn_plan_collective {
+    const char *name, *kind;
+    uint32_t ranks, launch;
+    uint32_t n_blocks;
+    const qn_plan_block *blocks; /* rank by rank, input before output */
+} qn_plan_collective;
+
 typedef struct qn_plan_report {
     size_t arena_bytes, lower_bound, no_reuse_bytes; /* over all devices */
     size_t device_bytes;      /* what a request leases on accelerators */
@@ -174,6 +192,8 @@ typedef struct qn_plan_report {
     uint32_t n_outputs;
     const qn_tensor *outputs; /* types and shapes (bounds where dynamic) */
     const bool *output_dynamic;
+    uint32_t n_collectives; /* whose shapes are known before the run */
+    const qn_plan_collective *collectives;
 } qn_plan_report;
 void qn_plan_read(const qn_plan *plan, qn_plan_report *out);
 

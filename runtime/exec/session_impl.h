@@ -64,6 +64,7 @@ struct qn_runtime {
     uint32_t n_accels;
     pthread_mutex_t lock; /* guards lanes */
     qn_lane *lanes;       /* idle ones */
+    pthread_mutex_t exchange; /* held while a collective is enqueued */
 };
 
 /* ---- static memory ---- */
@@ -121,6 +122,7 @@ struct qn_session {
     qn_static memory;
     qn_static_report report;
     qn_accel_slot *accels[QN_SESSION_ACCELS]; /* [options.n_accels] */
+    qn_acomm *comm; /* of the ranks' accelerators; NULL without collectives */
     qn_io *inputs, *outputs;
     pthread_mutex_t lock; /* guards the plan cache */
     pthread_cond_t built;

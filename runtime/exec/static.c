@@ -12,6 +12,7 @@
  */
 #include "runtime/base/checked.h"
 #include "runtime/exec/session_impl.h"
+#include "runtime/ops/collective.h"
 #include "runtime/ops/op.h"
 
 #include <stdlib.h>
@@ -114,7 +115,7 @@ static void need_plain(qn_static *st, const qn_value *c, const qn_node *node,
     if (!node->kernel)
         slot->spaces |= (UINT32_C(1) << st->n_spaces) - 2;
     else if (!on_host)
-        slot->spaces |= (UINT32_C(1) << node->place) & ~UINT32_C(1);
+        slot->spaces |= (UINT32_C(1) << qn_node_space(node, i)) & ~UINT32_C(1);
     if (!node->kernel || on_host || !node->place ||
         slot->data->bytes <= KEPT_ON_HOST)
         slot->plain = true;

@@ -63,6 +63,9 @@ const char *qn_node_text(const qn_node *node, char buf[QN_NODE_TEXT])
         snprintf(buf + at, QN_NODE_TEXT - at, "'%.90s'", node->name);
     else
         snprintf(buf + at, QN_NODE_TEXT - at, "#%u", node->index);
+    at = strlen(buf);
+    if (node->rank)
+        snprintf(buf + at, QN_NODE_TEXT - at, " of rank %u", node->rank);
     return buf;
 }
 

@@ -14,6 +14,7 @@
  * The second half, operators and types, is types.c.
  */
 #include "runtime/graph/finish.h"
+#include "runtime/ops/collective.h"
 
 #include <string.h>
 
@@ -156,6 +157,12 @@ static qn_status mark_live(work *w, int depth)
         if (st != QN_OK)
             return st;
     }
+    /* ranks meet at each collective, whether or not this one reads the result */
+    for (uint32_t k = 0; !g->parent && k < g->n_nodes; k++)
+        if (!w->live[k] && qn_is_collective(g->nodes[k])) {
+            w->live[k] = 1;
+            w->stack[w->n_stack++] = k;
+        }
     while (w->n_stack) {
         qn_status st = use_node(w, g->nodes[w->stack[--w->n_stack]], depth);
         if (st != QN_OK)

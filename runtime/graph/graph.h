@@ -32,6 +32,9 @@ struct qn_kernel;
 typedef uint32_t qn_value_id;
 #define QN_NO_VALUE UINT32_MAX
 
+/* Parts that a model can be split into. */
+enum { QN_GRAPH_RANKS = 8 };
+
 /* ---- types ---- */
 
 typedef enum qn_type_kind {
@@ -189,6 +192,7 @@ struct qn_graph {
     qn_value *output_decls; /* [n_outputs] declared rank and dims */
     /* what qn_graph_finish() found no use for, this graph only */
     uint32_t n_dropped_nodes, n_dropped_constants;
+    uint32_t n_ranks; /* parts that were merged into it (ranks.h); 0: never */
 };
 
 /* ---- building (models/onnx/ is the user) ---- */

@@ -29,7 +29,8 @@
     X(control) \
     X(order) \
     X(attention) \
-    X(chain)
+    X(chain) \
+    X(collective)
 
 #define QN_OP_FAMILY_DECL(family) extern const qn_op_table qn_ops_##family;
 QN_OP_FAMILIES(QN_OP_FAMILY_DECL)

@@ -8,9 +8,11 @@
  *   what has no kernel      with copies before and after; the load report and
  *                           the plan's list of copies say what that costs
  *
+ * A collective runs on all accelerators at once, each rank's tensors on its own.
  * Views run nowhere: their output lies where their input does.
  */
 #include "runtime/exec/session_impl.h"
+#include "runtime/ops/collective.h"
 #include "runtime/ops/op.h"
 #include "runtime/passes/passes.h"
 
@@ -66,6 +68,20 @@ static qn_status types_of(const qn_graph *graph, const qn_node *node,
     return QN_OK;
 }
 
+/* What the devices' libraries cannot do stays on the host: sums and their like of
+ * 16-bit integers, and what is no exchange between the session's ranks. */
+static bool exchanges(const qn_session *s, const qn_graph *graph,
+                      const qn_node *node)
+{
+    qn_collective_node c;
+    qn_dtype dtype = graph->values[node->in[0]].type.dtype;
+    if (qn_collective_read(node, &c, NULL) != QN_OK || c.ranks < 2 ||
+        c.ranks != s->graph->n_ranks || c.ranks > s->options.n_accels)
+        return false;
+    bool moves = c.kind == QN_ALL_GATHER || c.kind == QN_BROADCAST;
+    return moves || (dtype != QN_I16 && dtype != QN_U16);
+}
+
 static qn_status place_node(const placing *p, const qn_graph *graph,
                             qn_node *node, qn_error *err)
 {
@@ -73,6 +89,11 @@ static qn_status place_node(const placing *p, const qn_graph *graph,
     uint32_t part = node->rank < s->options.n_accels ? node->rank : 0;
     if (shape_only(node) || works_out_shapes(p, graph, node))
         return QN_OK;
+    if (node->op->flags & QN_OP_COLLECTIVE) {
+        node->place = exchanges(s, graph, node); /* and see qn_node_space() */
+        s->report.accel_kernels += node->place;
+        return QN_OK;
+    }
     qn_accel *accel = s->accels[part]->accel;
     qn_dtype *types;
     qn_status st = types_of(graph, node, &types, err);

@@ -9,6 +9,9 @@
 /* Devices want whole values so; the host, QN_ARENA_ALIGN. */
 enum { QN_DEVICE_ALIGN = 256 };
 
+/* Free bytes before and behind a block of a collective; a multiple of both. */
+enum { QN_BLOCK_GUARD = 512 };
+
 typedef enum qn_bkind {
     QN_BV_INPUT,
     QN_BV_CONST, /* in static memory */
@@ -35,6 +38,8 @@ typedef struct qn_bvalue {
     uint32_t row;     /* number in the finished plan */
     uint8_t space;    /* 0: the host's memory; n: the session's device n-1 */
     uint32_t twin;    /* the same value in another space, a list; NO_VALUE */
+    int32_t group;    /* root: block that it lies in, see blocks.c; -1 */
+    uint32_t group_pos;
 } qn_bvalue;
 
 typedef struct qn_bstep {
@@ -46,6 +51,8 @@ typedef struct qn_bstep {
     uint32_t target;
     bool dynamic, live, gone; /* gone: needs no step of its own */
     bool absorbed;            /* part of an earlier launch */
+    bool stage;               /* copies into a block; goes if it can */
+    int32_t groups; /* of a collective: its first block; -1 if it has none */
     const void *state;
     size_t workspace;
     uint32_t clear; /* see qn_prepare */
@@ -64,6 +71,7 @@ typedef struct qn_builder {
     uint32_t n_steps, cap_steps;
     uint32_t *inputs, *outputs; /* values of the main graph's ends */
     qn_strings strings; /* static heap only */
+    int32_t n_groups;
     int maybe; /* branches around whose condition is not known */
     qn_streams *streams; /* NULL: everything on the host's one queue */
     qn_error *err;
@@ -100,6 +108,23 @@ QN_NODISCARD qn_status qn_build_if(qn_builder *b, const qn_graph *graph,
                                    const qn_node *node, uint32_t *map,
                                    int depth);
 
+/* ---- blocks.c ---- */
+
+/* Brings the inputs of a collective to where their ranks are, and into blocks:
+ * ids[] become those. *groups: for the step, -1 where shapes are not known. */
+QN_NODISCARD qn_status qn_build_collective_in(qn_builder *b,
+                                              const qn_node *node, bool dynamic,
+                                              uint32_t *ids, int32_t *groups);
+/* Spaces and blocks of what the step, just added, writes. */
+void qn_build_collective_out(qn_builder *b, uint32_t step);
+/* Is it a root that has bytes in a block? */
+bool qn_build_in_block(const qn_builder *b, uint32_t v);
+/* [n_groups] values that have the guard before, and behind them. */
+typedef struct qn_block_ends {
+    uint32_t *first, *last;
+} qn_block_ends;
+QN_NODISCARD qn_status qn_build_find_guards(qn_builder *b, qn_block_ends *out);
+
 /* ---- the parts, in order ---- */
 
 /* Walk the graph: shapes, known values, steps. */
@@ -116,6 +141,7 @@ typedef struct qn_places {
     qn_buffer *buffers;
     uint32_t *owners; /* value, or n_values + step for a workspace */
     size_t *offsets;
+    size_t *before, *behind; /* of `bytes`, guards; 0 once they are cut off */
     size_t n;
     size_t start[QN_SESSION_ACCELS + 2]; /* of each space in these arrays */
     qn_layout_stats stats[QN_SESSION_ACCELS + 1];
@@ -126,6 +152,10 @@ QN_NODISCARD qn_status qn_build_finish(qn_builder *b, const qn_places *places);
 /* What qn_plan_read() gives; renumber[step] is a step's number in the plan. */
 QN_NODISCARD qn_status qn_build_report(qn_builder *b, const qn_places *places,
                                        const uint32_t *renumber);
+/* The collectives in it; after qn_build_report(). */
+QN_NODISCARD qn_status qn_build_report_blocks(qn_builder *b,
+                                              const qn_places *places,
+                                              const uint32_t *renumber);
 /* Copy the plan's constants to the session's devices, and charge them. */
 QN_NODISCARD qn_status qn_plan_upload(qn_plan *plan, char *const *consts,
                                       qn_error *err);

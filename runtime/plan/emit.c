@@ -36,6 +36,7 @@ qn_status qn_build_add_value(qn_builder *b, const qn_bvalue *v, uint32_t *out)
     b->values[*out].root = *out;
     b->values[*out].output = -1;
     b->values[*out].twin = QN_NO_VALUE;
+    b->values[*out].group = -1;
     return QN_OK;
 }
 
@@ -52,7 +53,7 @@ qn_status qn_build_add_step(qn_builder *b, qn_step_kind kind,
         b->cap_steps = cap;
     }
     qn_bstep s = { .kind = kind, .node = node, .owner = node, .n_in = n_in,
-                   .n_out = n_out };
+                   .n_out = n_out, .groups = -1 };
     s.in = qn_region_alloc(&b->scratch, n_in + 1u, sizeof *s.in);
     s.out = qn_region_alloc(&b->scratch, n_out + 1u, sizeof *s.out);
     if (!s.in || !s.out)
@@ -261,7 +262,12 @@ static qn_status emit_plain(qn_builder *b, const qn_graph *graph,
         return qn_build_no_memory(b);
     uint8_t space = view && s.ids[0] != QN_NO_VALUE
                         ? b->values[s.ids[0]].space : node->place;
-    st = known ? QN_OK : bring_inputs(b, node, view, space, s.ids);
+    bool collective = !known && (node->op->flags & QN_OP_COLLECTIVE);
+    int32_t groups = -1;
+    st = known        ? QN_OK
+         : collective ? qn_build_collective_in(b, node, dynamic || s.dynamic,
+                                               s.ids, &groups)
+                      : bring_inputs(b, node, view, space, s.ids);
     if (st == QN_OK)
         st = bind_outputs(b, graph, node, &s, known, dynamic, bounded, space,
                           map, out);
@@ -275,6 +281,9 @@ static qn_status emit_plain(qn_builder *b, const qn_graph *graph,
     b->steps[step].space = space;
     memcpy(b->steps[step].in, s.ids, node->n_in * sizeof *s.ids);
     memcpy(b->steps[step].out, out, node->n_out * sizeof *out);
+    b->steps[step].groups = groups;
+    if (collective)
+        qn_build_collective_out(b, step);
     return QN_OK;
 }
 
@@ -362,7 +371,7 @@ static qn_status bind_outputs_of_graph(qn_builder *b, const uint32_t *map)
     for (uint32_t i = 0; i < g->n_outputs; i++) {
         uint32_t v = map[g->outputs[i]];
         bool own = b->values[v].kind == QN_BV_STEP && b->values[v].output < 0 &&
-                   b->values[v].space == 0;
+                   b->values[v].space == 0 && b->values[v].group < 0;
         if (!own) {
             qn_bvalue copy = b->values[v];
             uint32_t from = v;

@@ -439,6 +439,8 @@ qn_status qn_build_finish(qn_builder *b, const qn_places *p)
         st = finish_io(b);
     if (st == QN_OK)
         st = qn_build_report(b, p, t.renumber);
+    if (st == QN_OK)
+        st = qn_build_report_blocks(b, p, t.renumber);
     plan->consts[0] = t.consts[0];
     if (st == QN_OK && plan->n_spaces > 1)
         st = qn_plan_upload(plan, t.consts, b->err);

@@ -6,6 +6,7 @@
  * Sharing, in step order (so the result is deterministic):
  *   view      out has in's bytes: one root, no step
  *   in place  out takes over the root of an input that nobody needs afterwards
+ *   block     a value lies in the block that it would be copied into
  *   output    a root that holds a graph output lies in that output's buffer
  * Inputs, constants and known values are never written to.
  */
@@ -148,7 +149,7 @@ static void share_view(qn_builder *b, qn_bstep *s)
     const qn_bvalue *root = &b->values[r];
     bool is_output = b->values[out].output >= 0;
     if (is_output && (root->kind != QN_BV_STEP || root->output >= 0 ||
-                      root->dynamic || b->values[out].dynamic)) {
+                      root->group >= 0 || root->dynamic || b->values[out].dynamic)) {
         s->kind = QN_STEP_COPY;
         return;
     }
@@ -163,7 +164,7 @@ static bool can_take(const qn_builder *b, const qn_bstep *s, uint32_t at,
     const qn_bvalue *root = &b->values[r], *vin = &b->values[in],
                     *out = &b->values[s->out[0]];
     if (root->kind != QN_BV_STEP || root->dynamic || root->output >= 0 ||
-        root->space != out->space || root->last != at || root->bytes != out->bytes ||
+        (root->group >= 0 && out->output >= 0) || root->space != out->space || root->last != at || root->bytes != out->bytes ||
         vin->order != out->order || !qn_shape_equal(&vin->shape, &out->shape) ||
         qn_dtype_size(vin->dtype) != qn_dtype_size(out->dtype))
         return false;
@@ -190,6 +191,22 @@ static void share_in_place(qn_builder *b, qn_bstep *s, uint32_t at)
         }
 }
 
+/* The copy's source is not needed afterwards, and in no block yet. */
+static void share_block(qn_builder *b, qn_bstep *s, uint32_t at)
+{
+    uint32_t r = qn_build_root(b, s->in[0]);
+    qn_bvalue *root = &b->values[r];
+    const qn_bvalue *staged = &b->values[s->out[0]];
+    if (root->kind != QN_BV_STEP || root->dynamic || root->output >= 0 ||
+        root->group >= 0 || root->space != staged->space ||
+        root->bytes != staged->bytes || root->last != at)
+        return;
+    root->group = staged->group;
+    root->group_pos = staged->group_pos;
+    merge(b, s->out[0], r);
+    s->gone = true;
+}
+
 static void share(qn_builder *b)
 {
     for (uint32_t i = 0; i < b->n_steps; i++) {
@@ -200,6 +217,8 @@ static void share(qn_builder *b)
             share_view(b, s);
         else if (s->kind == QN_STEP_LAUNCH && !b->session->options.no_reuse)
             share_in_place(b, s, i);
+        else if (s->stage && !b->session->options.no_reuse)
+            share_block(b, s, i);
     }
 }
 
@@ -262,12 +281,40 @@ static void add_place(qn_places *p, uint32_t owner, uint32_t first, uint32_t las
                       size_t bytes, uint8_t space)
 {
     p->owners[p->n] = owner;
+    p->before[p->n] = p->behind[p->n] = 0;
     p->buffers[p->n++] = (qn_buffer){
         .lower = first, .upper = last + 1, .bytes = bytes, .group = -1,
         .align = space ? QN_DEVICE_ALIGN : QN_ARENA_ALIGN };
 }
 
-static void collect(const qn_builder *b, qn_places *p, uint8_t space)
+/* The place that was added last is one of a block's. */
+static void join_block(const qn_builder *b, qn_places *p,
+                       const qn_block_ends *ends, uint32_t v)
+{
+    qn_buffer *buffer = &p->buffers[p->n - 1];
+    int32_t group = b->values[v].group;
+    size_t before = ends->first[group] == v ? QN_BLOCK_GUARD : 0;
+    size_t behind = ends->last[group] == v ? QN_BLOCK_GUARD : 0;
+    buffer->group = group;
+    buffer->group_pos = b->values[v].group_pos;
+    p->before[p->n - 1] = before;
+    p->behind[p->n - 1] = behind;
+    if (!qn_add_size(buffer->bytes, before + behind, &buffer->bytes))
+        buffer->bytes = SIZE_MAX; /* which the layout refuses */
+}
+
+/* Back to the values' own bytes. */
+static void cut_guards(qn_places *p)
+{
+    for (size_t i = 0; i < p->n; i++) {
+        p->offsets[i] += p->before[i];
+        p->buffers[i].bytes -= p->before[i] + p->behind[i];
+        p->before[i] = p->behind[i] = 0;
+    }
+}
+
+static void collect(const qn_builder *b, qn_places *p, const qn_block_ends *ends,
+                    uint8_t space)
 {
     for (uint32_t v = 0; v < b->n_values; v++) {
         const qn_bvalue *value = &b->values[v];
@@ -275,6 +322,10 @@ static void collect(const qn_builder *b, qn_places *p, uint8_t space)
             value->output < 0 && value->bytes && value->space == space &&
             (!value->dynamic || value->bounded))
             add_place(p, v, value->first, value->last, value->bytes, space);
+        else
+            continue;
+        if (qn_build_in_block(b, v))
+            join_block(b, p, ends, v);
     }
     for (uint32_t i = 0; i < b->n_steps; i++)
         if (b->steps[i].live && b->steps[i].workspace &&
@@ -301,14 +352,18 @@ static qn_status lay_out(qn_builder *b, qn_places *p)
 {
     size_t cap = (size_t)b->n_values + b->n_steps + 1;
     uint32_t n_spaces = b->session->memory.n_spaces;
-    qn_status st = QN_OK;
+    qn_block_ends ends;
+    qn_status st = qn_build_find_guards(b, &ends);
     p->buffers = qn_region_alloc(&b->scratch, cap, sizeof *p->buffers);
     p->owners = qn_region_alloc(&b->scratch, cap, sizeof *p->owners);
     p->offsets = qn_region_alloc(&b->scratch, cap, sizeof *p->offsets);
-    if (!p->buffers || !p->owners || !p->offsets)
+    p->before = qn_region_alloc(&b->scratch, cap, sizeof *p->before);
+    p->behind = qn_region_alloc(&b->scratch, cap, sizeof *p->behind);
+    if (st != QN_OK || !p->buffers || !p->owners || !p->offsets || !p->before ||
+        !p->behind)
         return qn_build_no_memory(b);
     for (uint8_t space = 0; space < n_spaces; space++) {
-        collect(b, p, space);
+        collect(b, p, &ends, space);
         p->start[space + 1] = p->n;
     }
     for (uint8_t space = 0; st == QN_OK && space < n_spaces; space++)
@@ -363,6 +418,7 @@ qn_status qn_build_place(qn_builder *b)
         st = lay_out(b, &p);
     if (st == QN_OK)
         st = weigh_streams(b, &p);
+    cut_guards(&p);
     if (st == QN_OK)
         st = qn_build_finish(b, &p);
     return st;
