@@ -79,10 +79,12 @@ static qn_graph *part(const char *items)
             v = tg_collective1(g, "Broadcast", v);
             break;
         case 'm':
-            tg_collective(g, "AllReduce", "op", "max", 0, 1, &v, &v);
+            tg_collective(g, "AllReduce", "op", "max", 0, 1, &v, out);
+            v = out[0];
             break;
         case 'R':
-            tg_collective(g, "Broadcast", "root", NULL, 1, 1, &v, &v);
+            tg_collective(g, "Broadcast", "root", NULL, 1, 1, &v, out);
+            v = out[0];
             break;
         case '2':
             pair[0] = pair[1] = v;
