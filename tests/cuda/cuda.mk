@@ -7,13 +7,14 @@
 
 EMU := $(BUILD)/cuda-emu
 EMU_SRC := $(addprefix tests/cuda/emu/,capture.c copy.c driver.c errors.c \
-    event.c faults.c fiber.c graph.c inject.c launch.c log.c memory.c \
-    memory_api.c stream.c symbols.c virtual.c)
+    event.c faults.c fiber.c fiber_launch.c fiber_switch.c graph.c inject.c \
+    launch.c log.c memory.c memory_api.c stream.c symbols.c virtual.c)
 EMU_OBJ := $(EMU_SRC:%.c=$(BUILD)/emu/%.o)
 EMU_DRIVER := $(EMU)/libcuda.so.1
 EMU_KERNELS := $(EMU)/libquern-kernels-emu.so
 EMU_TEST_KERNELS := $(EMU)/libtestkernels-emu.so
-CUDA_TEST_BIN := $(BUILD)/tests/cuda/test_emu
+EMU_TEST_BIN := $(addprefix $(BUILD)/tests/cuda/,test_emu test_emu_streams test_emu_memory)
+CUDA_TEST_BIN := $(EMU_TEST_BIN)
 
 EMU_CXX = $(if $(findstring clang,$(CC)),clang++,g++)
 EMU_CXXFLAGS = -std=c++17 -x c++ -DQN_CUDA_EMU -I. -Itests/cuda/emu $(OPT) -g -fPIC \
@@ -61,7 +62,7 @@ $(BUILD)/tests/cuda/%.o: tests/cuda/%.c
 	$(Q)$(CC) $(CFLAGS_ALL) -isystem $(CUDA_HOME)/include \
 	    -DQN_EMU_DIR='"$(EMU)"' -MMD -MP -c $< -o $@
 
-$(BUILD)/tests/cuda/test_emu: $(BUILD)/tests/cuda/test_emu.o $(EMU_DRIVER) \
+$(EMU_TEST_BIN): $(BUILD)/tests/cuda/%: $(BUILD)/tests/cuda/%.o $(EMU_DRIVER) \
         $(EMU_TEST_KERNELS)
 	$(call SAY,LD,$@)
 	$(Q)$(CC) $(LDFLAGS_ALL) $< $(EMU_DRIVER) -Wl,-rpath,'$$ORIGIN/../../cuda-emu' \

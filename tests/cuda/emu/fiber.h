@@ -36,10 +36,10 @@ enum { QN_SIMT_SITES = 1024 };
  * it that runs. Read by device code through threadIdx and its like. */
 typedef struct qn_simt_state {
     qn_simt_dim3 thread, block, block_dim, grid_dim;
-    void *dynamic;             /* shared memory asked for at launch */
-    void **sites;              /* [QN_SIMT_SITES], see qn_simt_site */
-    unsigned linear;           /* number of the thread in its block */
-    struct qn_simt_run *run;   /* fiber.c; NULL outside of kernels */
+    void *dynamic;           /* shared memory asked for at launch */
+    void **sites;            /* [QN_SIMT_SITES], see qn_simt_site */
+    unsigned linear;         /* number of the thread in its block */
+    struct qn_simt_run *run; /* fiber.c; NULL outside of kernels */
 } qn_simt_state;
 
 /* __thread: thread_local of C++ would ask for a constructor at each access */
@@ -125,8 +125,7 @@ QN_SIMT_API void qn_simt_misaligned(const void *p, unsigned bytes)
 /* Run a whole grid on the calling thread. args: argument_bytes, 16-byte
  * aligned. The caller has checked the dimensions. */
 void qn_simt_launch(qn_simt_kernel *kernel, qn_simt_dim3 grid,
-                    qn_simt_dim3 block, size_t dynamic_bytes,
-                    const void *args);
+                    qn_simt_dim3 block, size_t dynamic_bytes, const void *args);
 
 /* Where this thread of the system is in device code, for messages; an empty
  * string outside of kernels. Safe in a signal handler. */

@@ -9,7 +9,7 @@
  *   capture.c, graph.c                 captures and graphs
  *   launch.c    modules, functions, launches
  *   log.c       what was executed
- *   fiber.c     device code
+ *   fiber*.c    device code
  *
  * Lock order: context lock, stream lock, memory lock, point lock, log lock.
  * The capture lock is taken before all of these. */
