@@ -18,8 +18,9 @@ cuda_archs = $(if $(filter all,$(CUDA_ARCHS)),$(CUDA_ALL_ARCHS),$(CUDA_ARCHS))
 CUDA_GENCODE = $(foreach a,$(cuda_archs),-gencode arch=compute_$(a),code=sm_$(a)) \
     -gencode arch=compute_$(lastword $(cuda_archs)),code=compute_$(lastword $(cuda_archs)) \
     $(if $(filter all,$(CUDA_ARCHS)),-compress-mode=size)
+# -v: registers, memory and spills of each kernel, kept beside its image
 NVCCFLAGS = -std=c++17 -O3 -I. -Werror all-warnings -Wno-deprecated-gpu-targets \
-    $(CUDA_GENCODE)
+    -Xptxas -v $(CUDA_GENCODE)
 
 CUDA_LIB := $(BUILD)/libquern-cuda.so
 CUDA_SRC := $(sort $(shell find runtime/cuda -name '*.c'))
@@ -58,7 +59,18 @@ FORCE:
 $(BUILD)/cuda/%.fatbin: runtime/cuda/kernels/%.cu $(BUILD)/cuda/archs
 	@mkdir -p $(@D)
 	$(call SAY,NVC,$<)
-	$(Q)$(NVCC) $(NVCCFLAGS) -MMD -MF $(@:.fatbin=.d) -MT $@ -fatbin $< -o $@
+	$(Q)$(NVCC) $(NVCCFLAGS) -MMD -MF $(@:.fatbin=.d) -MT $@ -fatbin $< -o $@ \
+	    2>$(@:.fatbin=.ptxas) || { cat $(@:.fatbin=.ptxas) >&2; rm -f $@; exit 1; }
+
+.PHONY: cuda-ptxas
+ifneq ($(HAVE_CUDA),)
+cuda-ptxas: $(CUDA_FATBIN) ## registers, memory and spills of kernels; fails on spills
+	$(Q)NVCC="$(NVCC)" sh tests/cuda/ptxas.sh $(BUILD)/cuda >$(BUILD)/cuda/PTXAS.md
+	$(Q)sed -n '/^## Families/,/^| all/p' $(BUILD)/cuda/PTXAS.md
+else
+cuda-ptxas:
+	@echo "SKIP ptxas: nvcc is not here (CUDA_HOME)"
+endif
 
 $(BUILD)/pic/runtime/cuda/images.o: $(CUDA_FATBIN) $(BUILD)/cuda/archs
 $(BUILD)/pic/runtime/cuda/plugin.o $(BUILD)/pic/runtime/cuda/module.o: \

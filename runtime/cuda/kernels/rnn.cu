@@ -398,22 +398,33 @@ template <class S, int KIND> QN_DEVICE void layer(const rnn &a)
         end<type>(a);                                                          \
     }
 
-#define KIND(kind, number, name, type, threads)                                \
+/* Threads of a layer's block, and for double how many blocks a multiprocessor
+ * has to hold: with one, ptxas takes the registers that GRU wants (117), where
+ * it would stop at 64 and spill. */
+#define LAYER_f32 QN_RNN_LAYER_THREADS
+#if defined __CUDACC__
+#define LAYER_f64 QN_RNN_LAYER_THREADS / 2, 1
+#else
+#define LAYER_f64 QN_RNN_LAYER_THREADS / 2
+#endif
+
+#define KIND(kind, number, name, type)                                         \
     QN_KERNEL_BOUNDS(step_##kind##_##name, QN_RNN_THREADS, struct qn_rnn_args, \
                      a)                                                        \
     {                                                                          \
         step<type, number>(a);                                                 \
     }                                                                          \
-    QN_KERNEL_BOUNDS(layer_##kind##_##name, threads, struct qn_rnn_args, a)    \
+    QN_KERNEL_BOUNDS(layer_##kind##_##name, LAYER_##name, struct qn_rnn_args,  \
+                     a)                                                        \
     {                                                                          \
         layer<type, number>(a);                                                \
     }
 
 ENDS(f32, float)
 ENDS(f64, double)
-KIND(rnn, RNN, f32, float, QN_RNN_LAYER_THREADS)
-KIND(gru, GRU, f32, float, QN_RNN_LAYER_THREADS)
-KIND(lstm, LSTM, f32, float, QN_RNN_LAYER_THREADS)
-KIND(rnn, RNN, f64, double, QN_RNN_LAYER_THREADS / 2)
-KIND(gru, GRU, f64, double, QN_RNN_LAYER_THREADS / 2)
-KIND(lstm, LSTM, f64, double, QN_RNN_LAYER_THREADS / 2)
+KIND(rnn, RNN, f32, float)
+KIND(gru, GRU, f32, float)
+KIND(lstm, LSTM, f32, float)
+KIND(rnn, RNN, f64, double)
+KIND(gru, GRU, f64, double)
+KIND(lstm, LSTM, f64, double)
