@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * quern verify: each case runs in a child process of its own, so that a crash
- * or a hang is one failed case. This process never starts a thread: that is
- * what makes forking safe.
+ * quern verify: cases run in child processes, so that a crash or a hang is one
+ * failed case. A child has one case, or --batch of them: opening a card takes
+ * longer than most cases. What a child that ended leaves goes to another. This
+ * process never starts a thread: that is what makes forking safe.
  */
 #include "server/cli/cases.h"
 #include "server/cli/commands.h"
@@ -23,28 +24,79 @@ enum { MAX_JOBS = 64 };
 typedef struct child {
     pid_t pid; /* 0: free */
     int fd;
-    size_t index, got;
-    uint64_t started_ns;
+    size_t next, end;    /* its cases that have no result yet */
+    size_t got;          /* bytes of `result` so far */
+    uint64_t started_ns; /* of case `next` */
     qn_case_result result;
 } child;
+
+/* Cases [next, end). */
+typedef struct range {
+    size_t next, end;
+} range;
 
 typedef struct verify {
     qn_cases cases;
     qn_case_result *results; /* [cases.n] */
     size_t counts[3];        /* by verdict */
     size_t next, done;
+    range left[MAX_JOBS]; /* by children that ended early */
+    size_t n_left;
     qn_case_options options;
     int64_t timeout_ms;
-    size_t jobs;
+    size_t jobs, batch;
     child children[MAX_JOBS];
     qn_progress progress;
 } verify;
+
+/* In the child: a result for each case, until a card is lost. */
+static int run_cases(const verify *v, range r, int fd)
+{
+    qn_case_options options = v->options;
+    qn_accels accels;
+    qn_error err = { 0 };
+    qn_status st = QN_OK;
+    bool lost = false;
+    if (v->batch > 1) {
+        st = qn_devices_open(options.load.device, &options.load.runtime.log,
+                             &accels, &err);
+        options.load.accels = &accels;
+    }
+    for (size_t i = r.next; i < r.end && !lost; i++) {
+        qn_case_result result = { .verdict = QN_FAILED };
+        uint64_t t = qn_clock_ns();
+        if (st == QN_OK)
+            qn_case_run(v->cases.dirs[i], &options, &result);
+        else
+            snprintf(result.reason, sizeof result.reason, "%s", err.text);
+        result.seconds = (double)(qn_clock_ns() - t) * 1e-9;
+        if (write(fd, &result, sizeof result) != (ssize_t)sizeof result)
+            return 1;
+        for (uint32_t k = 0; options.load.accels && k < accels.n; k++)
+            lost |= accels.accel[k]->ops->dead(accels.accel[k], NULL);
+    }
+    if (options.load.accels)
+        qn_accels_close(&accels);
+    return 0;
+}
+
+static range take(verify *v)
+{
+    if (v->n_left)
+        return v->left[--v->n_left];
+    range r = { v->next, v->next + v->batch };
+    if (r.end > v->cases.n)
+        r.end = v->cases.n;
+    v->next = r.end;
+    return r;
+}
 
 static qn_status start(verify *v, child *c, qn_error *err)
 {
     int fds[2];
     if (pipe(fds))
         return qn_fail(err, QN_IO, "pipe: %s", strerror(errno));
+    range r = take(v);
     fflush(NULL);
     pid_t pid = fork();
     if (pid < 0) {
@@ -53,47 +105,54 @@ static qn_status start(verify *v, child *c, qn_error *err)
         return qn_fail(err, QN_IO, "fork: %s", strerror(errno));
     }
     if (pid == 0) {
-        qn_case_result r;
-        uint64_t t = qn_clock_ns();
         close(fds[0]);
-        qn_case_run(v->cases.dirs[v->next], &v->options, &r);
-        r.seconds = (double)(qn_clock_ns() - t) * 1e-9;
-        ssize_t n = write(fds[1], &r, sizeof r);
-        exit(n == (ssize_t)sizeof r ? 0 : 1);
+        exit(run_cases(v, r, fds[1]));
     }
     close(fds[1]);
-    *c = (child){ .pid = pid, .fd = fds[0], .index = v->next++,
+    *c = (child){ .pid = pid, .fd = fds[0], .next = r.next, .end = r.end,
                   .started_ns = qn_clock_ns() };
     return QN_OK;
 }
 
-/* The child's pipe is closed, or its time is over. */
+static void judge(verify *v, child *c, const qn_case_result *r)
+{
+    v->results[c->next++] = *r;
+    v->counts[r->verdict]++;
+    v->done++;
+    c->got = 0;
+    c->started_ns = qn_clock_ns();
+}
+
+/* The child's pipe is closed, or the time of its case is over. */
 static void finish(verify *v, child *c, bool late)
 {
-    qn_case_result *r = &v->results[c->index];
+    qn_case_result r = { .verdict = QN_FAILED };
     int status = 0;
     if (late)
         kill(c->pid, SIGKILL);
     close(c->fd);
     while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
         ;
-    *r = c->result;
-    bool whole = c->got == sizeof c->result;
-    if (late) {
-        r->verdict = QN_FAILED;
-        snprintf(r->reason, sizeof r->reason, "no answer within %g s",
+    if (late)
+        snprintf(r.reason, sizeof r.reason, "no answer within %g s",
                  (double)v->timeout_ms * 1e-3);
-    } else if (WIFSIGNALED(status)) {
-        r->verdict = QN_FAILED;
-        snprintf(r->reason, sizeof r->reason, "crashed: signal %d (%s)",
+    else if (WIFSIGNALED(status))
+        snprintf(r.reason, sizeof r.reason, "crashed: signal %d (%s)",
                  WTERMSIG(status), strsignal(WTERMSIG(status)));
-    } else if (!whole || WEXITSTATUS(status)) {
-        r->verdict = QN_FAILED;
-        snprintf(r->reason, sizeof r->reason, "ended with status %d",
+    else
+        snprintf(r.reason, sizeof r.reason, "ended with status %d",
                  WEXITSTATUS(status));
+    /* one that ends well with cases left has lost its card, and said so */
+    bool blamed = late || !WIFEXITED(status) || WEXITSTATUS(status);
+    if (blamed && c->next < c->end) {
+        judge(v, c, &r);
+    } else if (blamed) { /* had answered all, and then did not end well */
+        v->counts[v->results[c->next - 1].verdict]--;
+        v->results[c->next - 1] = r;
+        v->counts[QN_FAILED]++;
     }
-    v->counts[r->verdict]++;
-    v->done++;
+    if (c->next < c->end)
+        v->left[v->n_left++] = (range){ c->next, c->end };
     c->pid = 0;
 }
 
@@ -118,6 +177,8 @@ static void collect(verify *v)
                 c->got += (size_t)got;
             else if (got == 0 || errno != EINTR)
                 finish(v, c, false);
+            if (c->got == sizeof c->result)
+                judge(v, c, &c->result);
         } else if (ms > (uint64_t)v->timeout_ms) {
             finish(v, c, true);
         }
@@ -126,14 +187,17 @@ static void collect(verify *v)
 
 static qn_status run_all(verify *v, qn_error *err)
 {
-    while (v->done < v->cases.n) {
-        for (size_t i = 0; i < v->jobs && v->next < v->cases.n; i++)
-            if (!v->children[i].pid) {
+    for (size_t running = 1; v->done < v->cases.n || running;) {
+        for (size_t i = 0; i < v->jobs; i++)
+            if (!v->children[i].pid && (v->n_left || v->next < v->cases.n)) {
                 qn_status st = start(v, &v->children[i], err);
                 if (st != QN_OK)
                     return st;
             }
         collect(v);
+        running = 0;
+        for (size_t i = 0; i < v->jobs; i++)
+            running += v->children[i].pid != 0;
         qn_progress_show(&v->progress, v->done, v->cases.n,
                          v->done < v->cases.n ? v->cases.dirs[v->done] : "");
     }
@@ -229,6 +293,7 @@ static qn_status prepare(verify *v, const qn_options *o, qn_error *err)
     v->jobs = (size_t)(jobs ? jobs : cores > 0 ? cores : 1);
     if (v->jobs > MAX_JOBS)
         v->jobs = MAX_JOBS;
+    v->batch = (size_t)qn_opt_int(o, "batch");
     v->timeout_ms = qn_opt_int(o, "timeout");
     v->options = (qn_case_options){
         .tolerance = { qn_opt_number(o, "rtol"), qn_opt_number(o, "atol") },

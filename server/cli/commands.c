@@ -110,6 +110,8 @@ static const qn_flag inspect_flags[] = {
 static const qn_flag verify_flags[] = {
     FLAG_CONFIG,
     { "jobs", "N", QN_FLAG_INT, NULL, 0, 64, "cases at once (0: cores)" },
+    { "batch", "N", QN_FLAG_INT, "1", 1, 10000,
+      "cases of one process, which opens the device once" },
     { "timeout", "TIME", QN_FLAG_DURATION, "120s", 0, 0, "limit of a case" },
     { "rtol", "X", QN_FLAG_NUMBER, "1e-3", 0, 0, "relative tolerance" },
     { "atol", "X", QN_FLAG_NUMBER, "1e-7", 0, 0, "absolute tolerance" },

@@ -16,15 +16,19 @@ qn_status qn_loaded_open(qn_loaded *out, const char *path,
     out->ir_version = info->ir_version;
     out->opset = info->opset;
     out->file_bytes = info->file_bytes;
-    st = qn_devices_open(options->device, &options->runtime.log, &out->accels,
-                         err);
+    const qn_accels *accels = options->accels;
+    if (!accels) {
+        st = qn_devices_open(options->device, &options->runtime.log,
+                             &out->accels, err);
+        accels = &out->accels;
+    }
     if (st == QN_UNSUPPORTED) /* which would speak of the model */
         st = err->status = QN_DEVICE;
     qn_runtime_options runtime = options->runtime;
     qn_session_options session = options->session;
-    runtime.accels = out->accels.accel;
-    runtime.n_accels = out->accels.n;
-    session.n_accels = out->accels.n ? 1 : 0;
+    runtime.accels = accels->accel;
+    runtime.n_accels = accels->n;
+    session.n_accels = accels->n ? 1 : 0;
     if (st == QN_OK)
         st = qn_runtime_new(&runtime, &out->runtime, err);
     if (st == QN_OK)

@@ -8,7 +8,7 @@
 #include "server/cli/devices.h"
 
 typedef struct qn_loaded {
-    qn_accels accels;
+    qn_accels accels; /* opened for this; none if they were borrowed */
     qn_runtime *runtime;
     qn_session *session;
     int64_t ir_version, opset;
@@ -17,6 +17,8 @@ typedef struct qn_loaded {
 
 typedef struct qn_load_options {
     const char *device; /* as --device; NULL: cpu */
+    /* Not NULL: opened already, and borrowed; `device` is not looked at. */
+    const qn_accels *accels;
     qn_runtime_options runtime;
     qn_session_options session;
 } qn_load_options;
