@@ -52,11 +52,12 @@ IMAGES ?= 6000
 TESTDATA ?= /usr/share/libonnx-testdata/data
 
 .PHONY: all serve check unit e2e verify replay fuzz-run lint asan tsan fuzz bench format \
-        image install clean help
+        image image-cuda install clean help
 all: $(QUERN) cuda ## build build/quern, the libraries, the CUDA plug-in
 
 include runtime/cuda/cuda.mk
-include tests/cuda/cuda.mk
+# not in containers
+include $(wildcard tests/cuda/cuda.mk)
 
 $(QUERN): $(BUILD)/server/main.o $(SERVER_LIB) $(LIB)
 	$(call SAY,LD,$@)
@@ -178,6 +179,8 @@ format: ## clang-format over the tree
 
 image: ## container image quern:latest with buildah, podman or docker
 	sh deploy/image.sh
+image-cuda: ## the same with CUDA, quern:cuda, from NVIDIA's images
+	sh deploy/image.sh cuda
 
 PREFIX ?= /usr/local
 install: $(QUERN) cuda ## into DESTDIR/PREFIX
@@ -189,7 +192,7 @@ clean: ## remove what was built
 	rm -rf build build-clang build-asan build-tsan build-fuzz
 
 help: ## this list
-	@awk -F':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' \
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' \
 	    $(MAKEFILE_LIST)
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
