@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_KEY = 64, MAX_VERSIONS = 10000 };
+enum { MAX_KEY = 64, MAX_VERSIONS = 10000, MAX_NAME = 255 };
 
 typedef qn_status (*reader)(const char *key, const json_t *value,
                             qn_region *region, qn_model_config *out,
@@ -170,6 +170,48 @@ static qn_status read_device(const char *key, const json_t *v,
     return QN_OK;
 }
 
+/* A file beside the others, not a path. */
+static bool file_name(const char *name)
+{
+    size_t n = strlen(name);
+    return n && n <= MAX_NAME && name[0] != '.' && !strchr(name, '/');
+}
+
+static qn_status read_ranks(const char *key, const json_t *v, qn_region *region,
+                            qn_model_config *out, qn_error *err)
+{
+    const char *want = "a list of file names, one a rank";
+    size_t n = json_array_size(v);
+
+    if (!json_is_array(v))
+        return wrong_type(key, want, v, err);
+    if (n < 1 || n > QN_GRAPH_RANKS)
+        return qn_fail(err, QN_RANGE, "\"%s\" lists %zu files, 1 to %d expected",
+                       key, n, QN_GRAPH_RANKS);
+    const char **names = qn_region_alloc(region, n, sizeof *names);
+    if (!names)
+        return qn_fail(err, QN_NO_MEMORY, "out of memory for %zu names", n);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *e = json_array_get(v, i);
+        const char *name = json_string_value(e);
+        if (!name)
+            return wrong_type(key, want, e, err);
+        if (!file_name(name))
+            return qn_fail(err, QN_INVALID, "\"%s\" lists \"%.40s\", the name of "
+                           "a file in the version's folder expected", key, name);
+        for (size_t k = 0; k < i; k++)
+            if (!strcmp(names[k], name))
+                return qn_fail(err, QN_INVALID, "\"%s\" lists \"%.40s\" twice",
+                               key, name);
+        names[i] = qn_region_strndup(region, name, strlen(name));
+        if (!names[i])
+            return qn_fail(err, QN_NO_MEMORY, "out of memory for a name");
+    }
+    out->ranks = names;
+    out->n_ranks = (uint32_t)n;
+    return QN_OK;
+}
+
 static qn_status refuse(const char *key, const json_t *v, qn_region *region,
                         qn_model_config *out, qn_error *err)
 {
@@ -185,7 +227,7 @@ static const struct {
     { "no_reuse", read_no_reuse },   { "dynamic_bytes", read_dynamic_bytes },
     { "passes", read_passes },       { "device", read_device },
     { "batching", refuse },          { "precision", refuse },
-    { "state", refuse },             { "ranks", refuse },
+    { "state", refuse },             { "ranks", read_ranks },
     { "contiguous", refuse },
 };
 enum { N_KEYS = sizeof keys / sizeof keys[0] };

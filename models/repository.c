@@ -193,6 +193,8 @@ typedef struct versions {
     size_t n;
     bool short_form; /* <id>/model.onnx is there */
     const char *folder;
+    const char *const *names; /* of the files of a version: model.onnx */
+    uint32_t n_names;
 } versions;
 
 static int by_number(const void *a, const void *b)
@@ -201,17 +203,22 @@ static int by_number(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-static qn_status find_versions(scan *s, const char *folder, versions *out)
+static const char *const one_file[] = { "model.onnx" };
+
+static qn_status find_versions(scan *s, const char *folder,
+                               const qn_model_config *config, versions *out)
 {
     names folders;
     qn_status st = list_folders(&s->scratch, folder, &folders, s->err);
 
     memset(out, 0, sizeof *out);
     out->folder = folder;
+    out->names = config->n_ranks ? config->ranks : one_file;
+    out->n_names = config->n_ranks ? config->n_ranks : 1;
     if (st != QN_OK)
         return st;
     out->list = qn_region_alloc(&s->scratch, folders.n + 1, sizeof *out->list);
-    char *direct = join(&s->scratch, folder, "model.onnx");
+    char *direct = join(&s->scratch, folder, out->names[0]);
     if (!out->list || !direct)
         return no_memory(s->err);
     for (size_t i = 0; i < folders.n; i++) {
@@ -234,44 +241,58 @@ static bool has_version(const versions *v, uint64_t version)
     return v->n && bsearch(&version, v->list, v->n, sizeof version, by_number);
 }
 
+static qn_status list_files(scan *s, const char *folder, const versions *v,
+                            qn_repository_entry *entry)
+{
+    qn_region *region = &s->out->region;
+    const char **files = qn_region_alloc(region, v->n_names, sizeof *files);
+
+    for (uint32_t i = 0; files && i < v->n_names; i++) {
+        files[i] = join(region, folder, v->names[i]);
+        if (!files[i])
+            files = NULL;
+    }
+    if (!files)
+        return QN_NO_MEMORY;
+    entry->files = files;
+    entry->n_files = v->n_names;
+    entry->path = files[0];
+    return QN_OK;
+}
+
 static qn_status add_version(scan *s, const versions *v,
                              qn_repository_entry *entry, uint64_t version)
 {
     qn_region *region = &s->out->region;
     char number[24];
-    const char *path = NULL;
 
     snprintf(number, sizeof number, "%llu", (unsigned long long)version);
     entry->version = version;
     entry->state = QN_ENTRY_FOUND;
     entry->latest = v->n && version == v->list[v->n - 1];
     const char *folder = join(region, v->folder, number);
-    if (folder)
-        path = join(region, folder, "model.onnx");
-    if (!folder || !path)
+    if (!folder || list_files(s, folder, v, entry) != QN_OK)
         return no_memory(s->err);
     if (version == 1 && v->short_form) {
-        if (is_file(path)) {
-            entry->path = path;
+        if (is_file(entry->path)) {
             (void)qn_fail(&entry->error, QN_INVALID, "version 1 is there "
-                          "twice: model.onnx and 1/model.onnx");
+                          "twice: %.80s and 1/%.80s", v->names[0], v->names[0]);
             return add_broken(s, entry);
         }
-        path = join(region, v->folder, "model.onnx");
-        if (!path)
+        if (list_files(s, v->folder, v, entry) != QN_OK)
             return no_memory(s->err);
     }
-    entry->path = path;
     if (!has_version(v, version)) {
         (void)qn_fail(&entry->error, QN_NOT_FOUND, "config.json asks for "
                       "version %s, which is not there", number);
         return add_broken(s, entry);
     }
-    if (!is_file(path)) {
-        (void)qn_fail(&entry->error, QN_NOT_FOUND, "%s/model.onnx is not there",
-                      number);
-        return add_broken(s, entry);
-    }
+    for (uint32_t i = 0; i < entry->n_files; i++)
+        if (!is_file(entry->files[i])) {
+            (void)qn_fail(&entry->error, QN_NOT_FOUND, "%s/%.80s is not there",
+                          number, v->names[i]);
+            return add_broken(s, entry);
+        }
     return add_entry(s, entry);
 }
 
@@ -311,7 +332,7 @@ static qn_status scan_model(scan *s, const char *dir, const char *id)
     }
     if (read_config(region, config, &model.config, &model.error) != QN_OK)
         return add_broken(s, &model);
-    qn_status st = find_versions(s, folder, &v);
+    qn_status st = find_versions(s, folder, &model.config, &v);
     if (st == QN_NO_MEMORY)
         return st;
     if (st != QN_OK) {
@@ -319,8 +340,8 @@ static qn_status scan_model(scan *s, const char *dir, const char *id)
         return add_broken(s, &model);
     }
     if (!v.n) {
-        (void)qn_fail(&model.error, QN_NOT_FOUND, "no version: %s/1/model.onnx "
-                      "expected", id);
+        (void)qn_fail(&model.error, QN_NOT_FOUND, "no version: %s/1/%.80s "
+                      "expected", id, v.names[0]);
         return add_broken(s, &model);
     }
     return add_versions(s, &v, &model);

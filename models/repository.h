@@ -6,6 +6,9 @@
  *   <dir>/<id>/config.json              optional
  *   <dir>/<id>/model.onnx               short form of version 1
  *
+ * In place of model.onnx there are several files if "ranks" in config.json names
+ * them; then a version is where the first of them is.
+ *
  * A scan says what is there and what of it should be served; it reads the
  * configurations and checks that the files exist, but opens no model. What is
  * wrong with one model is that entry's state and reason: the others go on.
@@ -16,7 +19,7 @@
 #ifndef QN_MODELS_REPOSITORY_H
 #define QN_MODELS_REPOSITORY_H
 
-#include "runtime/base/alloc.h"
+#include "runtime/graph/graph.h"
 
 #include <stdbool.h>
 
@@ -41,8 +44,11 @@ typedef enum qn_versions_kind {
  *   "no_reuse"       true: every value gets memory of its own
  *   "passes"         false: no fusion and no layout changes
  *   "device"         "cpu"
+ *   "ranks"          a list of files in the version's folder, which are the
+ *                    parts of one model, see models/ranks.h; else it is
+ *                    model.onnx
  *
- * "batching", "precision", "state", "ranks" and "contiguous" are known names
+ * "batching", "precision", "state" and "contiguous" are known names
  * that are not supported yet: QN_UNSUPPORTED.
  */
 typedef struct qn_model_config {
@@ -53,6 +59,8 @@ typedef struct qn_model_config {
     size_t dynamic_bytes; /* 0: not given */
     bool no_reuse;
     bool passes; /* true unless switched off */
+    uint32_t n_ranks;         /* 0: not given */
+    const char *const *ranks; /* names of files */
 } qn_model_config;
 
 /* What holds without a config.json. */
@@ -79,7 +87,9 @@ typedef enum qn_entry_state {
 typedef struct qn_repository_entry {
     const char *id;
     uint64_t version; /* 0: unknown, the whole model is broken */
-    const char *path; /* of model.onnx; "" if version is 0 */
+    const char *path; /* of the model's (first) file; "" if version is 0 */
+    uint32_t n_files; /* 1, or the number of ranks; 0 if version is 0 */
+    const char *const *files; /* their paths */
     bool latest;      /* the highest version of this id in this scan */
     qn_model_config config;
     qn_entry_state state;

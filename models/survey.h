@@ -25,7 +25,8 @@ typedef struct qn_survey {
     size_t nodes, unsupported; /* nodes in all; rows not supported */
 } qn_survey;
 
-/* QN_NOT_FOUND, QN_IO, QN_FORMAT. Release in every case. */
+/* Adds what the file has to *out, which is {0} at first: a split model has several
+ * files. QN_NOT_FOUND, QN_IO, QN_FORMAT. Release in every case. */
 QN_NODISCARD qn_status qn_model_survey(const char *path, qn_survey *out,
                                        qn_error *err);
 void qn_survey_release(qn_survey *survey);

@@ -45,12 +45,12 @@ static void copy(char *to, size_t size, const char *from)
     snprintf(to, size, "%s", from ? from : "");
 }
 
-static void describe(qn_served *s, const qn_model_file *file)
+static void describe(qn_served *s, const qn_model_files *files)
 {
-    const qn_model_info *info = qn_model_get_info(file);
+    const qn_model_info *info = qn_model_get_info(files->files[0]);
     s->ir_version = info->ir_version;
     s->opset = info->opset;
-    s->file_bytes = info->file_bytes;
+    s->file_bytes = qn_model_ranks_bytes(files);
     copy(s->producer, sizeof s->producer, info->producer);
     copy(s->doc, sizeof s->doc, info->doc);
 }
@@ -58,17 +58,17 @@ static void describe(qn_served *s, const qn_model_file *file)
 static qn_status open_session(qn_models *m, const qn_repository_entry *e,
                               qn_served *s, qn_error *err)
 {
-    qn_model_file *file = NULL;
+    qn_model_files files;
     qn_graph *graph = NULL;
-    qn_status st = qn_model_open(e->path, &file, &graph, err);
+    qn_status st = qn_model_open_ranks(e->files, e->n_files, &files, &graph,
+                                       err);
     if (st != QN_OK)
         return st;
-    describe(s, file);
-    const char *name;
-    st = qn_model_digest(file, 0, &name, s->sha256, err);
+    describe(s, &files);
+    st = qn_model_ranks_digest(&files, s->sha256, err);
     if (st != QN_OK) {
         qn_graph_free(graph);
-        qn_model_close(file);
+        qn_model_close_ranks(&files);
         return st;
     }
     st = qn_session_new(
@@ -77,7 +77,7 @@ static qn_status open_session(qn_models *m, const qn_repository_entry *e,
                                .no_passes = !e->config.passes,
                                .dynamic_bytes = e->config.dynamic_bytes },
         &s->session, err);
-    qn_model_close(file);
+    qn_model_close_ranks(&files);
     return st;
 }
 

@@ -7,7 +7,7 @@
 #ifndef QN_SERVER_MODELS_H
 #define QN_SERVER_MODELS_H
 
-#include "models/model.h"
+#include "models/ranks.h"
 #include "models/repository.h"
 #include "runtime/exec/session.h"
 #include "server/metrics.h"

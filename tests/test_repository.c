@@ -86,7 +86,11 @@ static void test_scan(void **state)
         "latest:10* found\n"
         "listed:2 found\n"
         "listed:7 config.json asks for version 7, which is not there\n"
-        "short:1* found\n";
+        "short:1* found\n"
+        "split:2* found\n"
+        "splitgap:1* 1/b.onnx is not there\n"
+        "splitnone:0 no version: splitnone/1/a.onnx expected\n"
+        "splitshort:1* found\n";
     char got[2048];
     qn_repository r;
     qn_error err = { 0 };
@@ -117,12 +121,27 @@ static void test_scan(void **state)
     put("listed/9/model.onnx", "x");
     put("listed/config.json", "{\"versions\": [7, 2, 2]}");
     put("short/model.onnx", "x");
+    put("split/2/a.onnx", "x");
+    put("split/2/model.onnx", "x");
+    put("split/config.json", "{\"ranks\": [\"a.onnx\", \"model.onnx\"]}");
+    put("splitgap/1/a.onnx", "x");
+    put("splitgap/config.json", "{\"ranks\": [\"a.onnx\", \"b.onnx\"]}");
+    put("splitnone/model.onnx", "x");
+    put("splitnone/config.json", "{\"ranks\": [\"a.onnx\"]}");
+    put("splitshort/b.onnx", "x");
+    put("splitshort/a.onnx", "x");
+    put("splitshort/config.json", "{\"ranks\": [\"b.onnx\", \"a.onnx\"]}");
     assert_int_equal(qn_repository_scan(root, &r, &err), QN_OK);
     describe(&r, got, sizeof got);
     assert_string_equal(got, want);
     char path[256];
     snprintf(path, sizeof path, "%s/short/model.onnx", root);
-    assert_string_equal(r.entries[r.n - 1].path, path);
+    assert_string_equal(r.entries[r.n - 5].path, path);
+    assert_int_equal(r.entries[r.n - 5].n_files, 1);
+    assert_string_equal(r.entries[r.n - 5].files[0], path);
+    assert_int_equal(r.entries[r.n - 1].n_files, 2);
+    snprintf(path, sizeof path, "%s/splitshort/a.onnx", root);
+    assert_string_equal(r.entries[r.n - 1].files[1], path);
     qn_repository_release(&r);
 
     assert_int_equal(qn_repository_scan_one(root, "every", &r, &err), QN_OK);
@@ -216,7 +235,15 @@ static void test_bad_configs(void **state)
           "\"batching\" is not supported yet" },
         { "{\"precision\": \"f16\"}", QN_UNSUPPORTED, "\"precision\"" },
         { "{\"state\": []}", QN_UNSUPPORTED, "\"state\"" },
-        { "{\"ranks\": 2}", QN_UNSUPPORTED, "\"ranks\"" },
+        { "{\"ranks\": 2}", QN_TYPE, "\"ranks\" is an integer, a list of file "
+          "names" },
+        { "{\"ranks\": []}", QN_RANGE, "lists 0 files, 1 to 8" },
+        { "{\"ranks\": [1,2,3,4,5,6,7,8,9]}", QN_RANGE, "lists 9 files" },
+        { "{\"ranks\": [\"a\", 2]}", QN_TYPE, "\"ranks\" is an integer" },
+        { "{\"ranks\": [\"../a\"]}", QN_INVALID, "lists \"../a\", the name" },
+        { "{\"ranks\": [\"b/a\"]}", QN_INVALID, "lists \"b/a\"" },
+        { "{\"ranks\": [\"\"]}", QN_INVALID, "lists \"\"" },
+        { "{\"ranks\": [\"a\", \"b\", \"a\"]}", QN_INVALID, "lists \"a\" twice" },
     };
 
     (void)state;

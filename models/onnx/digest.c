@@ -20,13 +20,28 @@ static bool digest(const uint8_t *bytes, size_t len, uint8_t out[BINARY])
     return ok;
 }
 
+qn_status qn_onnx_digest(const void *bytes, size_t len,
+                         char sha256[QN_SHA256_TEXT], qn_error *err)
+{
+    uint8_t sum[BINARY];
+
+    sha256[0] = 0;
+    if (!digest(bytes, len, sum))
+        return qn_fail(err, QN_INTERNAL, "the SHA-256 of a model failed");
+    for (int k = 0; k < BINARY; k++) {
+        sha256[2 * k] = "0123456789abcdef"[sum[k] >> 4];
+        sha256[2 * k + 1] = "0123456789abcdef"[sum[k] & 15];
+    }
+    sha256[2 * BINARY] = 0;
+    return QN_OK;
+}
+
 qn_status qn_model_digest(const qn_model_file *file, uint32_t i,
                           const char **name, char sha256[QN_SHA256_TEXT],
                           qn_error *err)
 {
     const uint8_t *bytes = file->bytes;
     size_t len = file->len;
-    uint8_t sum[BINARY];
 
     *name = "";
     sha256[0] = 0;
@@ -40,12 +55,5 @@ qn_status qn_model_digest(const qn_model_file *file, uint32_t i,
         len = e->len;
         *name = e->path + strlen(file->folder) + 1;
     }
-    if (!digest(bytes, len, sum))
-        return qn_fail(err, QN_INTERNAL, "the SHA-256 of a model failed");
-    for (int k = 0; k < BINARY; k++) {
-        sha256[2 * k] = "0123456789abcdef"[sum[k] >> 4];
-        sha256[2 * k + 1] = "0123456789abcdef"[sum[k] & 15];
-    }
-    sha256[2 * BINARY] = 0;
-    return QN_OK;
+    return qn_onnx_digest(bytes, len, sha256, err);
 }

@@ -200,4 +200,9 @@ QN_NODISCARD qn_status qn_onnx_import(qn_reader *r, qn_wire w,
 /* "ai.onnx" is "". */
 qn_span qn_onnx_domain(qn_span domain);
 
+/* digest.c: SHA-256 in lower-case hex. QN_INTERNAL if the library fails. */
+QN_NODISCARD qn_status qn_onnx_digest(const void *bytes, size_t len,
+                                      char sha256[QN_SHA256_TEXT],
+                                      qn_error *err);
+
 #endif

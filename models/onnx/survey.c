@@ -226,7 +226,6 @@ qn_status qn_model_survey(const char *path, qn_survey *out, qn_error *err)
     const uint8_t *bytes = NULL;
     size_t len = 0;
     state s = { .out = out, .err = err };
-    *out = (qn_survey){ 0 };
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return qn_fail(err, QN_NOT_FOUND, "%s: %s", path, strerror(errno));

@@ -267,7 +267,8 @@ void qn_case_run(const char *dir, const qn_case_options *options,
     snprintf(path, sizeof path, "%s/model.onnx", dir);
     qn_load_options how = options->load;
     how.session.loose_shapes = true; /* the data decide */
-    qn_status load = qn_loaded_open(&loaded, path, &how, &err);
+    qn_status load = qn_loaded_open(&loaded, (const char *[]){ path }, 1, &how,
+                                    &err);
     qn_status st = load;
     if (load == QN_OK)
         st = run_sets(&loaded, dir, options, &refused, &err);

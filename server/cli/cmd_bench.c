@@ -77,7 +77,8 @@ static qn_status open_local(local *l, const qn_options *o, qn_error *err)
     const char *const *shapes;
     size_t n_shapes = qn_opt_list(o, "shape", &shapes);
     qn_load_options load = qn_load_options_read(o);
-    qn_status st = qn_loaded_open(&l->loaded, o->args[0], &load, err);
+    qn_status st = qn_loaded_open(&l->loaded, o->args, (uint32_t)o->n_args,
+                                  &load, err);
     if (st != QN_OK)
         return st;
     l->n_inputs = qn_session_inputs(l->loaded.session, &io);

@@ -51,7 +51,8 @@ static void look(inspection *in, const qn_options *o)
 {
     qn_load_options load = qn_load_options_read(o);
     load.session.no_reuse = qn_opt_bool(o, "no-reuse");
-    qn_status st = qn_loaded_open(&in->loaded, o->args[0], &load, &in->error);
+    qn_status st = qn_loaded_open(&in->loaded, o->args, (uint32_t)o->n_args,
+                                  &load, &in->error);
     if (in->loaded.runtime)
         qn_ledger_read(qn_runtime_ledger(in->loaded.runtime), &in->ledger);
     if (st != QN_OK)
@@ -161,6 +162,33 @@ static void print_values(const inspection *in, size_t rows)
     qn_free(sorted);
 }
 
+/* Where each rank's tensors of a collective lie, with the guards around. */
+static void print_blocks(const inspection *in)
+{
+    static const char *const columns[] = { "collective", ">launch", ">rank", "",
+                                           ">bytes", ">offset", ">guard" };
+    const qn_plan_report *r = &in->report;
+    qn_table t;
+    if (!r->n_collectives)
+        return;
+    qn_table_init(&t, columns, 7);
+    for (uint32_t i = 0; i < r->n_collectives; i++)
+        for (uint32_t k = 0; k < r->collectives[i].n_blocks; k++) {
+            const qn_plan_collective *c = &r->collectives[i];
+            const qn_plan_block *b = &c->blocks[k];
+            qn_table_cell(&t, "%s %.60s", k ? "" : c->kind, k ? "" : c->name);
+            qn_table_cell(&t, "%u", c->launch);
+            qn_table_cell(&t, "%u", b->rank);
+            qn_table_cell(&t, "%s", b->output ? "out" : "in");
+            qn_table_cell(&t, "%zu", b->bytes);
+            qn_table_cell(&t, "%zu", b->offset);
+            qn_table_cell(&t, "%zu", b->guard);
+        }
+    printf("\n");
+    qn_table_print(&t, stdout);
+    qn_table_release(&t);
+}
+
 static void print_memory(const inspection *in, size_t rows)
 {
     const qn_plan_report *r = &in->report;
@@ -186,13 +214,15 @@ static void print_memory(const inspection *in, size_t rows)
     printf("fits     yes, %zu at once in a budget of %s\n", fit(in),
            qn_bytes_text(in->ledger.budget, a));
     print_values(in, rows);
+    print_blocks(in);
 }
 
 static void print_text(const inspection *in, const qn_options *o)
 {
     const qn_io *io;
     char a[QN_BYTES_TEXT];
-    printf("model    %s\n", o->args[0]);
+    for (int i = 0; i < o->n_args; i++)
+        printf("%-8s %s\n", i ? "" : "model", o->args[i]);
     if (in->loaded.opset)
         printf("format   IR %lld, opset %lld, %s\n",
                (long long)in->loaded.ir_version, (long long)in->loaded.opset,
@@ -245,6 +275,36 @@ static json_t *values_json(const qn_plan_report *r)
     return list;
 }
 
+static json_t *blocks_json(const qn_plan_collective *c)
+{
+    json_t *list = json_array();
+    for (uint32_t k = 0; k < c->n_blocks; k++) {
+        const qn_plan_block *b = &c->blocks[k];
+        json_array_append_new(
+            list, json_pack("{s:i, s:b, s:i, s:I, s:I, s:I}", "rank",
+                            (int)b->rank, "output", b->output, "space",
+                            (int)b->space, "offset", (json_int_t)b->offset,
+                            "bytes", (json_int_t)b->bytes, "guard",
+                            (json_int_t)b->guard));
+    }
+    return list;
+}
+
+static json_t *collectives_json(const qn_plan_report *r)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < r->n_collectives; i++) {
+        const qn_plan_collective *c = &r->collectives[i];
+        json_t *name = json_string(c->name);
+        json_array_append_new(
+            list, json_pack("{s:o, s:s, s:i, s:i, s:o}", "name",
+                            name ? name : json_string("?"), "kind", c->kind,
+                            "ranks", (int)c->ranks, "launch", (int)c->launch,
+                            "blocks", blocks_json(c)));
+    }
+    return list;
+}
+
 static void print_json(const inspection *in, const qn_options *o)
 {
     json_t *root = json_pack(
@@ -266,7 +326,7 @@ static void print_json(const inspection *in, const qn_options *o)
         json_object_update_new(
             root,
             json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:s, s:s, s:I, "
-                      "s:I, s:o}",
+                      "s:I, s:o, s:o}",
                       "arena_bytes", (json_int_t)r->arena_bytes, "lower_bound",
                       (json_int_t)r->lower_bound, "no_reuse_bytes",
                       (json_int_t)r->no_reuse_bytes, "input_bytes",
@@ -277,7 +337,8 @@ static void print_json(const inspection *in, const qn_options *o)
                       "peak_node", r->peak_node ? r->peak_node : "", "solver",
                       r->solver ? r->solver : "", "budget_bytes",
                       (json_int_t)in->ledger.budget, "fits",
-                      (json_int_t)fit(in), "values", values_json(r)));
+                      (json_int_t)fit(in), "values", values_json(r),
+                      "collectives", collectives_json(r)));
     } else {
         json_object_set_new(root, "error", json_string(in->error.text));
     }
@@ -308,7 +369,9 @@ int qn_cmd_inspect(const qn_options *options)
     qn_error err = { 0 };
     const char *layout = qn_opt_text(options, "layout");
     memset(&in, 0, sizeof in);
-    qn_status st = qn_model_survey(options->args[0], &in.survey, &err);
+    qn_status st = QN_OK;
+    for (int i = 0; st == QN_OK && i < options->n_args; i++)
+        st = qn_model_survey(options->args[i], &in.survey, &err);
     if (st == QN_OK) {
         look(&in, options);
         if (qn_opt_bool(options, "json"))

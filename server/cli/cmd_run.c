@@ -126,7 +126,8 @@ int qn_cmd_run(const qn_options *options)
     load.session.no_reuse = qn_opt_bool(options, "no-reuse");
     load.session.loose_shapes = qn_opt_bool(options, "any-shape");
     if (st == QN_OK)
-        st = qn_loaded_open(&loaded, options->args[0], &load, &err);
+        st = qn_loaded_open(&loaded, options->args,
+                            (uint32_t)options->n_args, &load, &err);
     if (st == QN_OK)
         st = infer(&loaded, options, given, n, &err);
     qn_loaded_close(&loaded);

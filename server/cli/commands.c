@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/graph/graph.h"
 #include "server/cli/commands.h"
 
 #define ROWS(a) a, sizeof a / sizeof a[0]
@@ -176,11 +177,12 @@ static const qn_command commands[] = {
     { "serve", "", "serve the models of a folder over HTTP",
       "quern serve --models models/examples --memory-budget 512M", 0, 0,
       ROWS(serve_flags), qn_cmd_serve },
-    { "run", "MODEL.onnx", "one inference, no server",
-      "quern run model.onnx --input x=x.npy --output-dir out", 1, 1,
+    { "run", "MODEL.onnx [RANK1.onnx ...]", "one inference, no server",
+      "quern run model.onnx --input x=x.npy --output-dir out", 1, QN_GRAPH_RANKS,
       ROWS(run_flags), qn_cmd_run },
-    { "inspect", "MODEL.onnx", "operators, coverage, memory plan",
-      "quern inspect model.onnx --shape x=1x3x224x224", 1, 1,
+    { "inspect", "MODEL.onnx [RANK1.onnx ...]",
+      "operators, coverage, memory plan",
+      "quern inspect model.onnx --shape x=1x3x224x224", 1, QN_GRAPH_RANKS,
       ROWS(inspect_flags), qn_cmd_inspect },
     { "verify", "DIR...", "run ONNX backend test folders",
       "quern verify /usr/share/libonnx-testdata/data", 1, -1,
@@ -188,9 +190,10 @@ static const qn_command commands[] = {
     { "plan", "FILE.csv", "the memory planner alone",
       "quern plan buffers.csv --output placed.csv", 1, 1, ROWS(plan_flags),
       qn_cmd_plan },
-    { "bench", "MODEL.onnx|URL", "latency and throughput, with spread",
+    { "bench", "MODEL.onnx [RANK1.onnx ...]|URL",
+      "latency and throughput, with spread",
       "quern bench http://127.0.0.1:8000/v1/models/digits --concurrency 8", 1,
-      1, ROWS(bench_flags), qn_cmd_bench },
+      QN_GRAPH_RANKS, ROWS(bench_flags), qn_cmd_bench },
     { "op", "[OP]", "one operator, or a list of all",
       "quern op Softmax --attr axis=1 --input x.npy", 0, 1, ROWS(op_flags),
       qn_cmd_op },

@@ -3,19 +3,26 @@
 
 #include <string.h>
 
-qn_status qn_loaded_open(qn_loaded *out, const char *path,
+/* A part of a split model on each card; others take one. */
+static uint32_t cards_for(const qn_graph *graph, uint32_t open)
+{
+    uint32_t wanted = graph->n_ranks > 1 ? graph->n_ranks : 1;
+    return wanted < open ? wanted : open;
+}
+
+qn_status qn_loaded_open(qn_loaded *out, const char *const *paths, uint32_t n,
                          const qn_load_options *options, qn_error *err)
 {
-    qn_model_file *file = NULL;
+    qn_model_files files;
     qn_graph *graph = NULL;
     *out = (qn_loaded){ 0 };
-    qn_status st = qn_model_open(path, &file, &graph, err);
+    qn_status st = qn_model_open_ranks(paths, n, &files, &graph, err);
     if (st != QN_OK)
         return st;
-    const qn_model_info *info = qn_model_get_info(file);
+    const qn_model_info *info = qn_model_get_info(files.files[0]);
     out->ir_version = info->ir_version;
     out->opset = info->opset;
-    out->file_bytes = info->file_bytes;
+    out->file_bytes = qn_model_ranks_bytes(&files);
     const qn_accels *accels = options->accels;
     if (!accels) {
         st = qn_devices_open(options->device, &options->runtime.log,
@@ -28,14 +35,16 @@ qn_status qn_loaded_open(qn_loaded *out, const char *path,
     qn_session_options session = options->session;
     runtime.accels = accels->accel;
     runtime.n_accels = accels->n;
-    session.n_accels = accels->n ? 1 : 0;
+    session.n_accels = cards_for(graph, accels->n);
+    for (uint32_t i = 0; i < session.n_accels; i++)
+        session.accels[i] = i;
     if (st == QN_OK)
         st = qn_runtime_new(&runtime, &out->runtime, err);
     if (st == QN_OK)
         st = qn_session_new(out->runtime, graph, &session, &out->session, err);
     else
         qn_graph_free(graph);
-    qn_model_close(file);
+    qn_model_close_ranks(&files);
     return st;
 }
 

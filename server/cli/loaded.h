@@ -3,7 +3,7 @@
 #ifndef QN_SERVER_CLI_LOADED_H
 #define QN_SERVER_CLI_LOADED_H
 
-#include "models/model.h"
+#include "models/ranks.h"
 #include "runtime/exec/session.h"
 #include "server/cli/devices.h"
 
@@ -27,9 +27,10 @@ typedef struct qn_load_options {
  * no-passes and those of devices. */
 qn_load_options qn_load_options_read(const qn_options *o);
 
-/* Read the file, make a runtime and a session. Close in every case. */
-QN_NODISCARD qn_status qn_loaded_open(qn_loaded *out, const char *path,
-                                      const qn_load_options *options,
+/* Read the file, or the files of all ranks, make a runtime and a session. Close in
+ * every case. */
+QN_NODISCARD qn_status qn_loaded_open(qn_loaded *out, const char *const *paths,
+                                      uint32_t n, const qn_load_options *options,
                                       qn_error *err);
 void qn_loaded_close(qn_loaded *loaded);
 
