@@ -119,7 +119,7 @@ images() {
 
 mkdir -p "$tmp/models/abs/1" "$tmp/models/broken/1" "$tmp/models/sums/1" \
     "$tmp/models/sums/3" "$tmp/models/range/1"
-cp -r models/examples/digits "$tmp/models/"
+cp -r models/examples/digits models/examples-split/mlp "$tmp/models/"
 cp "$testdata/node/test_abs/model.onnx" "$tmp/models/abs/1/"
 cp "$testdata/node/test_range_int32_type_negative_delta/model.onnx" "$tmp/models/range/1/"
 cp "$testdata/node/test_add/model.onnx" "$tmp/models/sums/1/"
@@ -174,6 +174,8 @@ part_models() {
     has "graph" "$(get /v1/models/digits/graph)" '"operator":"Conv"'
     check "example as curl line" sh -c "$(get /v1/models/digits/example |
         sed 's/.*"curl":"\(.*\)"}$/\1/; s/\\"/"/g') | grep -q '\"model_name\":\"digits\"'"
+    has "a model over two ranks" "$(get /v1/models/mlp:infer -d @models/examples-split/mlp/request.json)" \
+        '"name":"answer","datatype":"FP32","shape":[1,6]'
     has "memory" "$(get /v1/models/digits/memory)" '"lower_bound":'
     stop
     "$quern" serve --models "$tmp/models" --port 0 --require broken 2>"$tmp/log" &
@@ -421,6 +423,13 @@ part_cli() {
     model=models/examples/digits/1/model.onnx
     has "inspect" "$("$quern" inspect $model)" 'not supported'
     has "inspect --json" "$("$quern" inspect $model --json)" '"lower_bound":'
+    split=models/examples-split/mlp
+    has "inspect of ranks" "$("$quern" inspect $split/1/rank0.onnx $split/1/rank1.onnx --json)" '"guard": 512'
+    same "run of ranks" "$("$quern" run $split/1/rank0.onnx $split/1/rank1.onnx --made-up | cut -c 1-33)" \
+        "$("$quern" run $split/whole.onnx --made-up | cut -c 1-33)"
+    "$quern" run $split/1/rank0.onnx $split/whole.onnx --made-up 2>"$tmp/err"
+    same "ranks that do not fit" $? 2
+    has "ranks that do not fit" "$(cat "$tmp/err")" "node 'sum' has no counterpart"
     has "run" "$("$quern" run $model --shape 2x1x8x8 --output-dir "$tmp/out")" '[2, 10]'
     check "outputs are written" test -s "$tmp/out/probabilities.npy"
     has "bench" "$("$quern" bench $model --runs 20 --json)" '"p99_ms":'
