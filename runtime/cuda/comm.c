@@ -65,17 +65,22 @@ void qn_cuda_comm_free(qn_acomm *comm)
 {
     if (!comm)
         return;
+    /* a graceful end waits for a card that answers no more; and cards that wait
+     * for a lost one's share never come to an end by themselves */
+    bool lost = false;
+    for (int i = 0; i < comm->n; i++)
+        lost = lost || qn_cuda_dead(comm->devices[i]);
     for (int i = 0; i < comm->n; i++) {
         qn_cuda_device *d = comm->devices[i];
         if (!comm->comms[i])
             continue;
-        /* a graceful end waits for a card that answers no more */
-        if (qn_cuda_enter_blocking(d, NULL) == QN_OK) {
+        bool inside = qn_cuda_enter_blocking(d, NULL) == QN_OK;
+        if (inside && !lost)
             (void)comm->nc.destroy(comm->comms[i]);
-            qn_cuda_gate_leave(d);
-        } else {
+        else
             (void)comm->nc.abort_comm(comm->comms[i]);
-        }
+        if (inside)
+            qn_cuda_gate_leave(d);
     }
     qn_cuda_library_close(comm->library);
     qn_free(comm);

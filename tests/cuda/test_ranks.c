@@ -4,6 +4,7 @@
  * cpu, several runs at once, what stays on the host, failing calls. Emulated, or
  * on as many real cards as there are ranks.
  */
+#include "models/ranks.h"
 #include "runtime/device/plugin.h"
 #include "runtime/exec/session.h"
 #include "runtime/graph/ranks.h"
@@ -11,6 +12,7 @@
 #include "tests/cuda/support/library.h"
 #include "tests/support/split.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -300,6 +302,45 @@ static void test_queue(void **state)
     qn_session_free(s);
 }
 
+/* The example's files on two devices: the answer of the whole on the cpu. */
+static void test_example(void **state)
+{
+    static const char *const ranks[] = { "models/examples-split/mlp/1/rank0.onnx",
+                                         "models/examples-split/mlp/1/rank1.onnx" };
+    static const char *const whole[] = { "models/examples-split/mlp/whole.onnx" };
+    const int64_t dims[] = { 5, 16 };
+    float x[5 * 16], y[2][5 * 16] = { { 0 } };
+    qn_error err = { 0 };
+    (void)state;
+    for (int i = 0; i < 5 * 16; i++)
+        x[i] = (float)(i * 37 % 29 - 14) / 8;
+    for (int k = 0; k < 2; k++) {
+        qn_model_files files;
+        qn_graph *g;
+        if (qn_model_open_ranks(k ? ranks : whole, k ? 2 : 1, &files, &g,
+                                &err) != QN_OK)
+            fail_msg("%s", err.text);
+        qn_session *s = session_of(g, k ? 2 : 0, 0);
+        qn_model_close_ranks(&files);
+        qn_plan *plan = plan_of(s, QN_F32, 2, dims);
+        qn_run r;
+        qn_run_init(&r, s, plan);
+        assert_int_equal(qn_run_lease(&r, NULL, NULL, &err), QN_OK);
+        memcpy(qn_run_input(&r, 0).data, x, sizeof x);
+        if (qn_run_sync(&r, &err) != QN_OK)
+            fail_msg("%s", err.text);
+        memcpy(y[k], qn_run_output(&r, 0).data, 5 * 6 * sizeof(float));
+        qn_run_release(&r);
+        qn_plan_release(plan);
+        qn_session_free(s);
+    }
+    for (int i = 0; i < 5 * 6; i++)
+        if (!(fabsf(y[0][i] - y[1][i]) <= 2e-6f))
+            fail_msg("element %d: %g, whole %g", i, (double)y[1][i],
+                     (double)y[0][i]);
+    check_empty();
+}
+
 static void test_too_few_devices(void **state)
 {
     qn_graph *parts[] = { plain(QN_F32, false), plain(QN_F32, false),
@@ -356,6 +397,7 @@ int main(void)
         cmocka_unit_test(test_random_cuts),
         cmocka_unit_test(test_at_once),
         cmocka_unit_test(test_on_the_host),
+        cmocka_unit_test(test_example),
         cmocka_unit_test(test_too_few_devices),
         cmocka_unit_test(test_failing_call),
     };
