@@ -164,7 +164,8 @@ static bool can_take(const qn_builder *b, const qn_bstep *s, uint32_t at,
     const qn_bvalue *root = &b->values[r], *vin = &b->values[in],
                     *out = &b->values[s->out[0]];
     if (root->kind != QN_BV_STEP || root->dynamic || root->output >= 0 ||
-        (root->group >= 0 && out->output >= 0) || root->space != out->space || root->last != at || root->bytes != out->bytes ||
+        (root->group >= 0 && out->output >= 0) || root->space != out->space ||
+        root->last != at || root->bytes != out->bytes ||
         vin->order != out->order || !qn_shape_equal(&vin->shape, &out->shape) ||
         qn_dtype_size(vin->dtype) != qn_dtype_size(out->dtype))
         return false;

@@ -26,6 +26,8 @@
 enum { DEVICES = 3, SEEDS = 24, AT_ONCE = 4, GUARD = 512, SKIPPED = 77 };
 enum { NCCL_INVALID = 4 }; /* ncclInvalidArgument */
 
+#define EXAMPLE "models/examples-split/mlp/"
+
 static qn_accels accels;
 static qn_runtime *runtime;
 static const int64_t d4[] = { 4 };
@@ -305,9 +307,9 @@ static void test_queue(void **state)
 /* The example's files on two devices: the answer of the whole on the cpu. */
 static void test_example(void **state)
 {
-    static const char *const ranks[] = { "models/examples-split/mlp/1/rank0.onnx",
-                                         "models/examples-split/mlp/1/rank1.onnx" };
-    static const char *const whole[] = { "models/examples-split/mlp/whole.onnx" };
+    static const char *const ranks[] = { EXAMPLE "1/rank0.onnx",
+                                         EXAMPLE "1/rank1.onnx" };
+    static const char *const whole[] = { EXAMPLE "whole.onnx" };
     const int64_t dims[] = { 5, 16 };
     float x[5 * 16], y[2][5 * 16] = { { 0 } };
     qn_error err = { 0 };
