@@ -157,16 +157,41 @@ static qn_status read_dynamic_bytes(const char *key, const json_t *v,
     return wrong_type(key, "a number of bytes", v, err);
 }
 
+/* The number behind "cuda:", -1 if it is none. */
+static int ordinal_of(const char *text)
+{
+    int v = 0;
+
+    if (!*text || strspn(text, "0123456789") != strlen(text))
+        return -1;
+    for (; *text && v <= QN_CONFIG_ORDINAL; text++)
+        v = 10 * v + (*text - '0');
+    return v <= QN_CONFIG_ORDINAL ? v : -1;
+}
+
 static qn_status read_device(const char *key, const json_t *v,
                              qn_region *region, qn_model_config *out,
                              qn_error *err)
 {
-    (void)region, (void)out;
-    if (!json_is_string(v))
+    static const char cuda[] = "cuda";
+    const char *text = json_string_value(v);
+    const size_t len = sizeof cuda - 1;
+
+    (void)region;
+    if (!text)
         return wrong_type(key, "a text", v, err);
-    if (strcmp(json_string_value(v), "cpu") != 0)
-        return qn_fail(err, QN_UNSUPPORTED, "\"%s\" is \"%.40s\"; only \"cpu\" "
-                       "is supported yet", key, json_string_value(v));
+    if (!strcmp(text, "cpu")) {
+        out->device = QN_CONFIG_CPU;
+    } else if (!strcmp(text, cuda)) {
+        out->device = QN_CONFIG_CUDA;
+    } else {
+        out->ordinal = !strncmp(text, cuda, len) && text[len] == ':'
+                           ? ordinal_of(text + len + 1) : -1;
+        if (out->ordinal < 0)
+            return qn_fail(err, QN_INVALID, "\"%s\" is \"%.40s\", \"cpu\", "
+                           "\"cuda\" or \"cuda:N\" expected", key, text);
+        out->device = QN_CONFIG_CUDA_N;
+    }
     return QN_OK;
 }
 
@@ -212,6 +237,54 @@ static qn_status read_ranks(const char *key, const json_t *v, qn_region *region,
     return QN_OK;
 }
 
+static qn_status read_precision(const char *key, const json_t *v,
+                                qn_region *region, qn_model_config *out,
+                                qn_error *err)
+{
+    static const char *const names[] = {
+        [QN_PRECISION_FP32] = "fp32", [QN_PRECISION_TF32] = "tf32",
+        [QN_PRECISION_FP16] = "fp16", [QN_PRECISION_BF16] = "bf16",
+    };
+    const char *text = json_string_value(v);
+
+    (void)region;
+    if (!text)
+        return wrong_type(key, "a text", v, err);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (!strcmp(text, names[i])) {
+            out->has_precision = true;
+            out->precision = (qn_precision)i;
+            return QN_OK;
+        }
+    return qn_fail(err, QN_INVALID, "\"%s\" is \"%.40s\", \"fp32\", \"tf32\", "
+                   "\"fp16\" or \"bf16\" expected", key, text);
+}
+
+static qn_status read_streams(const char *key, const json_t *v,
+                              qn_region *region, qn_model_config *out,
+                              qn_error *err)
+{
+    (void)region;
+    if (!json_is_integer(v))
+        return wrong_type(key, "an integer", v, err);
+    if (json_integer_value(v) < 0 || json_integer_value(v) > QN_CONFIG_STREAMS)
+        return qn_fail(err, QN_RANGE, "\"%s\" is %lld, 0 to %d expected", key,
+                       (long long)json_integer_value(v), QN_CONFIG_STREAMS);
+    out->has_streams = true;
+    out->streams = (uint32_t)json_integer_value(v);
+    return QN_OK;
+}
+
+static qn_status read_graphs(const char *key, const json_t *v,
+                             qn_region *region, qn_model_config *out,
+                             qn_error *err)
+{
+    (void)region;
+    qn_status st = read_bool(key, v, &out->graphs, err);
+    out->has_graphs = st == QN_OK;
+    return st;
+}
+
 static qn_status refuse(const char *key, const json_t *v, qn_region *region,
                         qn_model_config *out, qn_error *err)
 {
@@ -226,9 +299,10 @@ static const struct {
     { "versions", read_versions },   { "required", read_required },
     { "no_reuse", read_no_reuse },   { "dynamic_bytes", read_dynamic_bytes },
     { "passes", read_passes },       { "device", read_device },
-    { "batching", refuse },          { "precision", refuse },
-    { "state", refuse },             { "ranks", read_ranks },
-    { "contiguous", refuse },
+    { "precision", read_precision }, { "streams", read_streams },
+    { "graphs", read_graphs },
+    { "batching", refuse },          { "state", refuse },
+    { "ranks", read_ranks },         { "contiguous", refuse },
 };
 enum { N_KEYS = sizeof keys / sizeof keys[0] };
 

@@ -19,6 +19,7 @@
 #ifndef QN_MODELS_REPOSITORY_H
 #define QN_MODELS_REPOSITORY_H
 
+#include "runtime/exec/kernel.h"
 #include "runtime/graph/graph.h"
 
 #include <stdbool.h>
@@ -33,6 +34,13 @@ typedef enum qn_versions_kind {
     QN_VERSIONS_LIST
 } qn_versions_kind;
 
+typedef enum qn_config_device {
+    QN_CONFIG_DEVICE_ANY, /* not given: what the server's flags say */
+    QN_CONFIG_CPU,
+    QN_CONFIG_CUDA,       /* every card that the server has opened */
+    QN_CONFIG_CUDA_N      /* that card */
+} qn_config_device;
+
 /*
  * Keys of config.json. An unknown key is an error that suggests the nearest
  * known one; so is a value of the wrong type, or one that Quern cannot honour.
@@ -43,14 +51,22 @@ typedef enum qn_versions_kind {
  *                    or a text like "16M" (K, M, G: powers of 1024)
  *   "no_reuse"       true: every value gets memory of its own
  *   "passes"         false: no fusion and no layout changes
- *   "device"         "cpu"
+ *   "device"         "cpu"; "cuda": a replica on every card that is open;
+ *                    "cuda:N": on the card that the driver gives that number
+ *   "precision"      "fp32", "tf32", "fp16" or "bf16": of products on cards
+ *   "streams"        0 to 4: of a card that a request uses at once; 0: as many
+ *                    as pay
+ *   "graphs"         false: every kernel is launched, none from a graph
  *   "ranks"          a list of files in the version's folder, which are the
  *                    parts of one model, see models/ranks.h; else it is
  *                    model.onnx
  *
- * "batching", "precision", "state" and "contiguous" are known names
- * that are not supported yet: QN_UNSUPPORTED.
+ * What "device", "precision", "streams" and "graphs" do not say the server's
+ * flags do. "batching", "state" and "contiguous" are known names that are not
+ * supported yet: QN_UNSUPPORTED.
  */
+enum { QN_CONFIG_STREAMS = 4, QN_CONFIG_ORDINAL = 1023 };
+
 typedef struct qn_model_config {
     qn_versions_kind versions;
     size_t n_versions;
@@ -61,6 +77,12 @@ typedef struct qn_model_config {
     bool passes; /* true unless switched off */
     uint32_t n_ranks;         /* 0: not given */
     const char *const *ranks; /* names of files */
+    qn_config_device device;
+    int ordinal; /* CUDA_N: the driver's number */
+    bool has_precision, has_streams, has_graphs; /* given? */
+    qn_precision precision;
+    uint32_t streams;
+    bool graphs;
 } qn_model_config;
 
 /* What holds without a config.json. */

@@ -6,6 +6,7 @@
 #include "runtime/base/clock.h"
 #include "server/codec/fault.h"
 
+#include <stdio.h>
 #include <string.h>
 
 unsigned qn_server_retry_after(qn_server *server)
@@ -52,7 +53,13 @@ static void handle_ready(qn_exchange *x, void *arg)
     qn_server *server = arg;
     char why[768] = "shutting down";
     bool draining = atomic_load(&server->draining);
+    qn_error lost = { 0 };
     bool ready = !draining && qn_models_ready(server->models, why, sizeof why);
+    if (qn_devices_look(server, &lost) && !draining &&
+        !server->devices.fall_back) {
+        ready = false;
+        snprintf(why, sizeof why, "%s", lost.text);
+    }
     qn_sink sink = qn_sink_heap();
     qn_json j;
     qn_json_init(&j, &sink);
@@ -93,6 +100,44 @@ static void write_queue(qn_json *j, qn_server *server)
     qn_json_end(j);
 }
 
+static void write_device(qn_json *j, qn_server *server, uint32_t i)
+{
+    qn_accel *accel = server->devices.accels.accel[i];
+    qn_accel_info info;
+    qn_error why = { 0 };
+    accel->ops->info(accel, &info);
+    bool dead = accel->ops->dead(accel, &why);
+    qn_json_object(j, NULL);
+    qn_json_string(j, "label", accel->label);
+    qn_json_string(j, "name", info.name);
+    qn_json_bool(j, "lost", dead);
+    if (dead)
+        qn_json_string(j, "reason", why.text);
+    qn_json_string(j, "driver", info.driver);
+    qn_json_string(j, "libraries", info.libraries);
+    qn_json_int(j, "capability", info.capability);
+    qn_json_int(j, "multiprocessors", info.multiprocessors);
+    qn_json_uint(j, "lanes", info.lanes);
+    qn_json_uint(j, "launches", info.launches);
+    qn_json_uint(j, "faults", atomic_load(&server->devices.faults[i]));
+    qn_json_uint(j, "memory_total", info.memory_total);
+    qn_json_uint(j, "memory_free", info.memory_free);
+    qn_write_ledger(j, "memory", qn_runtime_accel_ledger(server->runtime, i));
+    qn_json_end(j);
+}
+
+/* As "memory" is the host's, that of each is the card's. */
+static void write_devices(qn_json *j, qn_server *server)
+{
+    (void)qn_devices_look(server, NULL);
+    qn_json_array(j, "devices");
+    for (uint32_t i = 0; i < server->devices.accels.n; i++)
+        write_device(j, server, i);
+    qn_json_end(j);
+    if (*server->devices.closed)
+        qn_json_string(j, "devices_closed", server->devices.closed);
+}
+
 static void handle_status(qn_exchange *x, void *arg)
 {
     qn_server *server = arg;
@@ -109,6 +154,7 @@ static void handle_status(qn_exchange *x, void *arg)
     write_http(&j, server);
     write_queue(&j, server);
     qn_write_ledger(&j, "memory", server->ledger);
+    write_devices(&j, server);
     qn_json_end(&j);
     qn_api_answer_json(server, x, 200, &j, &sink);
 }

@@ -43,6 +43,7 @@ static void drop(qn_request *r)
         qn_run_release(&r->run);
     if (r->plan)
         qn_plan_release(r->plan);
+    qn_replica_release(r->replica);
     qn_served_release(r->model);
     qn_region_release(&r->region);
     atomic_fetch_sub(&r->server->inferring, 1);
@@ -70,8 +71,20 @@ static void finish(qn_request *r)
         qn_exchange_resume(x);
 }
 
-static void fail(qn_request *r, const qn_error *err)
+static void fail(qn_request *r, qn_error *err)
 {
+    qn_devices_failed(r->server, r->replica, err);
+    qn_server_answer_error(r->server, r->x, err);
+    finish(r);
+}
+
+/* No lease. What the budget allows and the system, or a card, does not have now
+ * may be there for the next one. */
+static void fail_lease(qn_request *r, qn_error *err)
+{
+    qn_devices_failed(r->server, r->replica, err);
+    if (err->status == QN_DEVICE)
+        err->status = QN_NO_MEMORY;
     qn_server_answer_error(r->server, r->x, err);
     finish(r);
 }
@@ -158,8 +171,10 @@ static void leased(qn_run *run, void *arg, qn_status status)
         r->job = (qn_job){ .fn = decode_job, .arg = r };
         qn_runtime_post(r->server->runtime, &r->job);
     } else {
-        fail_with(r, status == QN_TOO_LARGE ? QN_TOO_LARGE : QN_NO_MEMORY,
-                  "the memory that this request waited for cannot be had");
+        qn_error err = { 0 };
+        (void)!qn_fail(&err, status,
+                       "the memory that this request waited for cannot be had");
+        fail_lease(r, &err);
     }
 }
 
@@ -255,7 +270,7 @@ static void admit(qn_request *r)
         fail(r, &err);
         return;
     }
-    qn_run_init(&r->run, r->model->session, r->plan);
+    qn_run_init(&r->run, r->session, r->plan);
     r->run_ready = true;
     r->run.string_bytes = r->bound.string_bytes;
     r->run.deadline_ns = r->deadline_ns;
@@ -275,7 +290,7 @@ static void admit(qn_request *r)
         atomic_compare_exchange_strong(&r->stage, &start, STAGE_QUEUED);
     } else {
         atomic_store(&r->stage, STAGE_LEASED);
-        fail(r, &err);
+        fail_lease(r, &err);
     }
     drop(r);
 }
@@ -287,7 +302,7 @@ static qn_status read_body(qn_request *r, qn_error *err)
     const qn_exchange *x = r->x;
     if (r->npy_in) {
         qn_status st = qn_npy_open(x->body, x->body_len, &r->npy, err);
-        return st == QN_OK ? qn_bind_npy(&r->npy, r->model->session,
+        return st == QN_OK ? qn_bind_npy(&r->npy, r->session,
                                          &r->region, &r->bound, err)
                            : st;
     }
@@ -298,7 +313,7 @@ static qn_status read_body(qn_request *r, qn_error *err)
     if (st != QN_OK)
         return st;
     r->nested |= r->scan.nested;
-    return qn_bind_scan(&r->scan, r->model->session, &r->region, &r->bound,
+    return qn_bind_scan(&r->scan, r->session, &r->region, &r->bound,
                         err);
 }
 
@@ -339,7 +354,7 @@ static void plan_on_worker(void *arg)
 {
     qn_request *r = arg;
     qn_error err = { 0 };
-    if (qn_session_plan(r->model->session, r->bound.tensors, &r->plan, &err) !=
+    if (qn_session_plan(r->session, r->bound.tensors, &r->plan, &err) !=
         QN_OK)
         fail(r, &err);
     else
@@ -351,7 +366,7 @@ static void prepare(qn_request *r)
     qn_error err = { 0 };
     qn_status st = read_body(r, &err);
     if (st == QN_OK)
-        st = qn_session_plan_cached(r->model->session, r->bound.tensors,
+        st = qn_session_plan_cached(r->session, r->bound.tensors,
                                     &r->plan, &err);
     if (st == QN_OK) {
         planned(r);
@@ -426,6 +441,7 @@ static void begin(qn_exchange *x, qn_server *server, bool validate)
     qn_error err = { 0 };
     unsigned status;
     qn_served *model = NULL;
+    qn_replica *replica = NULL;
     snprintf(x->model, sizeof x->model, "%s", x->param[0]);
     if (qn_models_get(server->models, x->param[0], x->param[1], &model, &err) !=
         QN_OK) {
@@ -434,16 +450,23 @@ static void begin(qn_exchange *x, qn_server *server, bool validate)
     }
     x->metrics = model->metrics;
     snprintf(x->version, sizeof x->version, "%s", model->version);
-    qn_request *r = qn_calloc(1, sizeof *r);
+    replica = qn_replica_choose(model->replicas, model->n_replicas, &err);
+    qn_request *r = replica ? qn_calloc(1, sizeof *r) : NULL;
     if (!r) {
+        if (replica)
+            (void)!qn_fail(&err, QN_NO_MEMORY, "out of memory");
+        else
+            (void)qn_devices_look(server, NULL);
+        qn_replica_release(replica);
         qn_served_release(model);
-        (void)!qn_fail(&err, QN_NO_MEMORY, "out of memory");
         qn_server_answer_error(server, x, &err);
         return;
     }
     r->server = server;
     r->x = x;
     r->model = model;
+    r->replica = replica;
+    r->session = replica->session;
     r->validate = validate;
     atomic_init(&r->refs, 1);
     atomic_fetch_add(&server->inferring, 1);

@@ -40,6 +40,8 @@ static void write_values(qn_json *j, const qn_plan_report *r)
         qn_json_uint(j, "bytes", v->bytes);
         qn_json_uint(j, "first", v->first);
         qn_json_uint(j, "last", v->last);
+        if (v->space)
+            qn_json_uint(j, "space", v->space);
         qn_json_end(j);
     }
     qn_json_end(j);
@@ -58,17 +60,34 @@ static void write_shapes(qn_json *j, const char *key, const qn_tensor *t,
     qn_json_end(j);
 }
 
-/* How many more requests of this plan the budget takes right now. What is
- * cached counts as free. */
-static size_t fits(const qn_plan_report *r, const qn_ledger_state *s)
+/* Leases of so many bytes that a budget takes right now. What is cached counts
+ * as free. */
+static size_t leases(const qn_ledger_state *s, size_t one)
 {
-    size_t one = r->lease_bytes;
     size_t left = s->budget - s->charged + s->by_class[QN_MEM_CACHE];
     return one ? left / one : 0;
 }
 
-static void write_plan(qn_json *j, qn_plan *plan, const qn_ledger_state *s,
-                       bool values)
+/* How many more requests of this plan there is memory for, on the host and on
+ * the cards. A model that is cut over several counts only the host's. */
+static size_t fits(const qn_served *served, const qn_plan_report *r,
+                   const qn_ledger_state *host)
+{
+    size_t n = leases(host, r->lease_bytes), there = 0;
+    for (uint32_t i = 0; i < served->n_replicas && r->device_bytes; i++) {
+        const qn_replica *p = &served->replicas[i];
+        qn_ledger_state s;
+        if (p->n_accels != 1)
+            return n;
+        qn_ledger_read(qn_runtime_accel_ledger(p->runtime, p->accels[0]), &s);
+        if (!qn_replica_lost(p, NULL))
+            there += leases(&s, r->device_bytes);
+    }
+    return r->device_bytes && there < n ? there : n;
+}
+
+static void write_plan(qn_json *j, const qn_served *served, qn_plan *plan,
+                       const qn_ledger_state *s, bool values)
 {
     qn_plan_report r;
     qn_plan_read(plan, &r);
@@ -82,12 +101,18 @@ static void write_plan(qn_json *j, qn_plan *plan, const qn_ledger_state *s,
     qn_json_uint(j, "output_bytes", r.output_bytes);
     qn_json_uint(j, "side_bytes", r.side_bytes);
     qn_json_uint(j, "plan_bytes", r.plan_bytes);
+    if (r.device_bytes) {
+        qn_json_uint(j, "device_bytes", r.device_bytes);
+        qn_json_uint(j, "accel_launches", r.accel_launches);
+        qn_json_uint(j, "copies", r.copies);
+        qn_json_uint(j, "copy_bytes", r.copy_bytes);
+    }
     qn_json_uint(j, "launches", r.launches);
     qn_json_uint(j, "peak_launch", r.peak_launch);
     qn_json_string(j, "peak_kernel", r.peak_node ? r.peak_node : "");
     qn_json_string(j, "solver", r.solver ? r.solver : "");
     qn_json_double(j, "build_ms", r.build_ms);
-    qn_json_uint(j, "more_requests_fit", fits(&r, s));
+    qn_json_uint(j, "more_requests_fit", fits(served, &r, s));
     if (values)
         write_values(j, &r);
     qn_json_end(j);
@@ -104,6 +129,10 @@ static void write_static(qn_json *j, const qn_static_report *m)
     qn_json_uint(j, "folded_nodes", m->folded_nodes);
     qn_json_uint(j, "fused_nodes", m->fused_nodes);
     qn_json_uint(j, "dropped_constants", m->dropped_constants);
+    if (m->accel_kernels) {
+        qn_json_uint(j, "device_bytes", m->accel_bytes);
+        qn_json_uint(j, "accel_kernels", m->accel_kernels);
+    }
     qn_json_end(j);
 }
 
@@ -123,7 +152,7 @@ static void write_memory(qn_json *j, qn_server *server, qn_served *served,
     qn_json_uint(j, "leased", p.leased);
     qn_json_array(j, "plans");
     for (size_t i = 0; i < n; i++)
-        write_plan(j, plans[i], &s, values);
+        write_plan(j, served, plans[i], &s, values);
     qn_json_end(j);
     qn_json_end(j);
 }

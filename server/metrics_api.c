@@ -63,6 +63,93 @@ static void put_memory(qn_sink *sink, qn_server *server)
             "Charges that did not fit the budget.", s.refused);
 }
 
+/* What holds of one card. */
+typedef double (*reading)(qn_server *server, uint32_t i);
+
+static double read_lost(qn_server *server, uint32_t i)
+{
+    qn_accel *accel = server->devices.accels.accel[i];
+    return accel->ops->dead(accel, NULL);
+}
+
+static double read_launches(qn_server *server, uint32_t i)
+{
+    qn_accel_info info;
+    qn_accel *accel = server->devices.accels.accel[i];
+    accel->ops->info(accel, &info);
+    return (double)info.launches;
+}
+
+static double read_faults(qn_server *server, uint32_t i)
+{
+    return (double)atomic_load(&server->devices.faults[i]);
+}
+
+static double read_budget(qn_server *server, uint32_t i)
+{
+    qn_ledger_state s;
+    qn_ledger_read(qn_runtime_accel_ledger(server->runtime, i), &s);
+    return (double)s.budget;
+}
+
+static double read_peak(qn_server *server, uint32_t i)
+{
+    qn_ledger_state s;
+    qn_ledger_read(qn_runtime_accel_ledger(server->runtime, i), &s);
+    return (double)s.peak;
+}
+
+static void put_device_memory(qn_sink *sink, qn_server *server)
+{
+    static const char name[] = "quern_device_memory_bytes";
+    qn_metrics_family(sink, name, "gauge",
+                      "Memory of a card that is charged, by class.");
+    for (uint32_t i = 0; i < server->devices.accels.n; i++) {
+        char labels[96];
+        qn_ledger_state s;
+        qn_ledger_read(qn_runtime_accel_ledger(server->runtime, i), &s);
+        for (int c = 0; c < QN_MEM_COUNT; c++) {
+            snprintf(labels, sizeof labels, "device=\"%s\",class=\"%s\"",
+                     server->devices.accels.accel[i]->label,
+                     qn_mem_name((qn_mem)c));
+            qn_metrics_sample(sink, name, labels, (double)s.by_class[c]);
+        }
+    }
+}
+
+static void put_devices(qn_sink *sink, qn_server *server)
+{
+    static const struct {
+        const char *name, *type, *help;
+        reading read;
+    } rows[] = {
+        { "quern_device_lost", "gauge",
+          "1: beyond use until the process starts anew.", read_lost },
+        { "quern_device_faults_total", "counter",
+          "Requests that failed because of the card.", read_faults },
+        { "quern_device_launches_total", "counter", "Kernels launched.",
+          read_launches },
+        { "quern_device_memory_budget_bytes", "gauge",
+          "Memory of a card that may be charged.", read_budget },
+        { "quern_device_memory_peak_bytes", "gauge",
+          "Most of it that was ever charged.", read_peak },
+    };
+    uint32_t n = server->devices.accels.n;
+    (void)qn_devices_look(server, NULL);
+    for (size_t k = 0; n && k < sizeof rows / sizeof rows[0]; k++) {
+        qn_metrics_family(sink, rows[k].name, rows[k].type, rows[k].help);
+        for (uint32_t i = 0; i < n; i++) {
+            char labels[64];
+            snprintf(labels, sizeof labels, "device=\"%s\"",
+                     server->devices.accels.accel[i]->label);
+            qn_metrics_sample(sink, rows[k].name, labels,
+                              rows[k].read(server, i));
+        }
+    }
+    if (n)
+        put_device_memory(sink, server);
+}
+
 static void put_queue(qn_sink *sink, qn_server *server)
 {
     qn_pool_state p;
@@ -128,6 +215,7 @@ void qn_handle_metrics(qn_exchange *x, void *arg)
     put_http(&sink, server);
     put_queue(&sink, server);
     put_memory(&sink, server);
+    put_devices(&sink, server);
     qn_metrics_requests(&sink, c->metrics, c->names, c->n);
     qn_free(c);
     qn_answer_heap(x, 200, "text/plain; version=0.0.4; charset=utf-8",

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/models.h"
 
-
 #include "runtime/base/clock.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { REPORTED = 16, RETIRE_MS = 1000 };
 
 typedef struct entry {
     const qn_repository_entry *source;
@@ -19,13 +20,17 @@ typedef struct entry {
 } entry;
 
 struct qn_models {
+    qn_models_options o;
     qn_repository repository;
     qn_runtime *runtime;
     qn_log log;
     char dir[512]; /* with a slash; cut out of reasons that clients may see */
     entry *entries; /* [repository.n] */
     qn_metrics *metrics; /* [repository.n], one an id */
-    pthread_mutex_t lock; /* guards states, reasons and `served` */
+    pthread_mutex_t lock; /* guards states, reasons, `served` and `look` */
+    pthread_cond_t changed; /* look, stop */
+    bool look;              /* a card was lost */
+    qn_served *retired;     /* the loader's: gone, but in somebody's hands */
     pthread_t loader;
     bool loading; /* the thread exists */
     atomic_bool stop;
@@ -55,9 +60,27 @@ static void describe(qn_served *s, const qn_model_files *files)
     copy(s->doc, sizeof s->doc, info->doc);
 }
 
-static qn_status open_session(qn_models *m, const qn_repository_entry *e,
-                              qn_served *s, qn_error *err)
+static qn_session_options options_of(const qn_models *m,
+                                     const qn_model_config *c)
 {
+    qn_session_options o = m->o.session;
+    o.no_reuse = c->no_reuse;
+    o.no_passes = !c->passes;
+    o.dynamic_bytes = c->dynamic_bytes;
+    if (c->has_precision)
+        o.precision = c->precision;
+    if (c->has_streams)
+        o.streams = c->streams;
+    if (c->has_graphs)
+        o.no_graphs = !c->graphs;
+    return o;
+}
+
+/* On the cards that r says. */
+static qn_status open_session(qn_models *m, const qn_repository_entry *e,
+                              qn_served *s, qn_replica *r, qn_error *err)
+{
+    qn_session_options options = options_of(m, &e->config);
     qn_model_files files;
     qn_graph *graph = NULL;
     qn_status st = qn_model_open_ranks(e->files, e->n_files, &files, &graph,
@@ -71,14 +94,46 @@ static qn_status open_session(qn_models *m, const qn_repository_entry *e,
         qn_model_close_ranks(&files);
         return st;
     }
-    st = qn_session_new(
-        m->runtime, graph,
-        &(qn_session_options){ .no_reuse = e->config.no_reuse,
-                               .no_passes = !e->config.passes,
-                               .dynamic_bytes = e->config.dynamic_bytes },
-        &s->session, err);
+    memcpy(options.accels, r->accels, sizeof options.accels);
+    options.n_accels = r->n_accels;
+    s->precision = options.precision;
+    st = qn_session_new(m->runtime, graph, &options, &r->session, err);
     qn_model_close_ranks(&files);
     return st;
+}
+
+static qn_status open_replicas(qn_models *m, const qn_repository_entry *e,
+                               qn_served *s, qn_error *err)
+{
+    uint32_t on[QN_ACCEL_MAX] = { 0 }, n;
+    uint32_t ranks = e->config.n_ranks ? e->config.n_ranks : 1;
+    qn_status st = qn_replicas_place(m->runtime, &e->config, m->o.closed,
+                                     m->o.fall_back, on, &n, err);
+    for (uint32_t i = 0; st == QN_OK && i < (n ? n : 1); i++) {
+        qn_replica *r = &s->replicas[i];
+        r->runtime = m->runtime;
+        r->n_accels = n ? ranks : 0;
+        memcpy(r->accels, on + i * ranks, ranks * sizeof *on);
+        st = open_session(m, e, s, r, err);
+        s->n_replicas += st == QN_OK;
+    }
+    s->session = s->replicas[0].session;
+    return st;
+}
+
+static void free_served(qn_served *s)
+{
+    for (uint32_t i = 0; i < s->n_replicas; i++)
+        qn_session_free(s->replicas[i].session);
+    qn_free(s);
+}
+
+static void warm(qn_served *s)
+{
+    uint64_t run_ns = 0;
+    for (uint32_t i = 0; i < s->n_replicas; i++)
+        qn_warm(s->replicas[i].session, &s->open, &run_ns);
+    atomic_store(&s->mean_ns, run_ns);
 }
 
 static qn_status load(qn_models *m, entry *e, qn_served **out, qn_error *err)
@@ -101,15 +156,13 @@ static qn_status load(qn_models *m, entry *e, qn_served **out, qn_error *err)
     slash = strrchr(s->folder, '/');
     if (slash && !strcmp(slash + 1, s->version))
         *slash = 0;
-    qn_status st = open_session(m, source, s, err);
+    qn_status st = open_replicas(m, source, s, err);
     if (st != QN_OK) {
-        qn_free(s);
+        free_served(s);
         return st;
     }
     qn_session_static(s->session, &s->memory);
-    uint64_t run_ns;
-    qn_warm(s->session, &s->open, &run_ns);
-    atomic_store(&s->mean_ns, run_ns);
+    warm(s);
     s->load_ms = (double)(qn_clock_ns() - start) * 1e-6;
     *out = s;
     return QN_OK;
@@ -134,14 +187,53 @@ static void set_state(qn_models *m, entry *e, qn_model_state state,
     pthread_mutex_unlock(&m->lock);
 }
 
-static void load_one(qn_models *m, entry *e)
+/* What runs where, and what it costs that not all does. */
+static void report_places(const qn_models *m, const qn_served *s)
+{
+    qn_cpu_operator rows[REPORTED];
+    qn_plan *plan;
+    qn_plan_report p = { 0 };
+    char text[512] = "", place[QN_REPLICA_TEXT];
+    size_t len = 0;
+    uint32_t n = qn_session_on_cpu(s->session, rows, REPORTED);
+    if (!s->replicas[0].n_accels)
+        return;
+    for (uint32_t i = 0; i < n && len < sizeof text; i++) {
+        int w = snprintf(text + len, sizeof text - len, "%s%s x %u",
+                         i ? ", " : "; on the cpu: ", rows[i].op, rows[i].count);
+        len += w > 0 ? (size_t)w : 0;
+    }
+    if (qn_session_plans(s->session, &plan, 1)) {
+        qn_plan_read(plan, &p);
+        qn_plan_release(plan);
+    }
+    for (uint32_t i = 0; i < s->n_replicas; i++)
+        qn_logf(&m->log, QN_LOG_INFO,
+                "model %s version %s on %s: %u of %u kernels%s; a request copies "
+                "%zu bytes in %u pieces; %zu bytes static there",
+                s->id, s->version, qn_replica_text(&s->replicas[i], place),
+                s->memory.accel_kernels, s->memory.kernels, text, p.copy_bytes,
+                p.copies, s->memory.accel_bytes);
+}
+
+/* Cards can be lost while a model is loaded onto them: then without those. */
+static qn_status load_somewhere(qn_models *m, entry *e, qn_served **out,
+                                qn_error *err)
+{
+    qn_status st = load(m, e, out, err);
+    for (int i = 0; i < QN_ACCEL_MAX && st == QN_DEVICE_LOST; i++)
+        st = load(m, e, out, err);
+    return st;
+}
+
+static void load_one(qn_models *m, entry *e, const char *reason)
 {
     qn_error err = { 0 };
     qn_served *served;
     const char *id = e->source->id;
     unsigned long long version = e->source->version;
-    set_state(m, e, QN_MODEL_LOADING, "", NULL);
-    if (load(m, e, &served, &err) != QN_OK) {
+    set_state(m, e, QN_MODEL_LOADING, reason, NULL);
+    if (load_somewhere(m, e, &served, &err) != QN_OK) {
         set_state(m, e, QN_MODEL_FAILED, err.text, NULL);
         qn_logf(&m->log, QN_LOG_ERROR, "model %s version %llu failed: %s", id,
                 version, err.text);
@@ -154,7 +246,74 @@ static void load_one(qn_models *m, entry *e)
             "constants dropped",
             id, version, served->load_ms, r->bytes, r->packed, r->plain,
             r->kernels, r->folded_nodes, r->fused_nodes, r->dropped_constants);
+    report_places(m, served);
     set_state(m, e, QN_MODEL_READY, "", served);
+}
+
+/* ---- models whose cards are lost ---- */
+
+static void free_retired(qn_models *m)
+{
+    for (qn_served **at = &m->retired; *at;) {
+        qn_served *s = *at;
+        if (atomic_load(&s->refs)) {
+            at = &s->next;
+        } else {
+            *at = s->next;
+            free_served(s);
+        }
+    }
+}
+
+/* Its memory first: who has it gets an answer soon, but a slow client may take
+ * long to read that. */
+static void replace(qn_models *m, entry *e)
+{
+    const struct timespec pause = { .tv_nsec = 1000000 };
+    qn_served *old = e->served;
+    set_state(m, e, QN_MODEL_LOADING, "its device is lost", NULL);
+    old->next = m->retired;
+    m->retired = old;
+    for (int i = 0; i < RETIRE_MS && atomic_load(&old->refs); i++)
+        nanosleep(&pause, NULL);
+    free_retired(m);
+    load_one(m, e, "its device is lost");
+}
+
+static void replace_lost(qn_models *m)
+{
+    for (size_t i = 0; i < m->repository.n && !atomic_load(&m->stop); i++)
+        if (m->entries[i].served && qn_served_lost(m->entries[i].served, NULL))
+            replace(m, &m->entries[i]);
+}
+
+/* Sleeps until there may be something to do. False: the end. */
+static bool wait_for_look(qn_models *m, bool *look)
+{
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec++;
+    pthread_mutex_lock(&m->lock);
+    if (!m->look && !atomic_load(&m->stop)) {
+        if (m->retired)
+            pthread_cond_timedwait(&m->changed, &m->lock, &end);
+        else
+            pthread_cond_wait(&m->changed, &m->lock);
+    }
+    *look = m->look;
+    m->look = false;
+    pthread_mutex_unlock(&m->lock);
+    return !atomic_load(&m->stop);
+}
+
+static void serve_looks(qn_models *m)
+{
+    bool look;
+    while (wait_for_look(m, &look)) {
+        free_retired(m);
+        if (look)
+            replace_lost(m);
+    }
 }
 
 static void *loader(void *arg)
@@ -163,9 +322,19 @@ static void *loader(void *arg)
     for (size_t i = 0; i < m->repository.n && !atomic_load(&m->stop); i++) {
         entry *e = &m->entries[i];
         if (e->state == QN_MODEL_WAITING)
-            load_one(m, e);
+            load_one(m, e, "");
     }
+    if (m->o.fall_back && qn_runtime_accel(m->runtime, 0))
+        serve_looks(m);
     return NULL;
+}
+
+void qn_models_look(qn_models *models)
+{
+    pthread_mutex_lock(&models->lock);
+    models->look = true;
+    pthread_cond_signal(&models->changed);
+    pthread_mutex_unlock(&models->lock);
 }
 
 /* ---- the registry ---- */
@@ -206,20 +375,22 @@ static qn_status mark_required(qn_models *m, const char *const *required,
     return QN_OK;
 }
 
-qn_status qn_models_new(const char *dir, qn_runtime *runtime,
-                        const char *const *required, size_t n,
-                        const qn_log *log, qn_models **out, qn_error *err)
+qn_status qn_models_new(const qn_models_options *options, qn_runtime *runtime,
+                        qn_models **out, qn_error *err)
 {
+    const char *dir = options->dir;
     *out = NULL;
     qn_models *m = qn_calloc(1, sizeof *m);
     if (!m)
         return qn_fail(err, QN_NO_MEMORY, "out of memory");
+    m->o = *options;
     m->runtime = runtime;
-    m->log = *log;
+    m->log = options->log;
     size_t len = strlen(dir);
     snprintf(m->dir, sizeof m->dir, "%s%s", dir,
              len && dir[len - 1] == '/' ? "" : "/");
     pthread_mutex_init(&m->lock, NULL);
+    pthread_cond_init(&m->changed, NULL);
     qn_status st = qn_repository_scan(dir, &m->repository, err);
     if (st == QN_OK) {
         m->entries = qn_calloc(m->repository.n + 1, sizeof *m->entries);
@@ -229,7 +400,7 @@ qn_status qn_models_new(const char *dir, qn_runtime *runtime,
     }
     if (st == QN_OK) {
         fill_entries(m);
-        st = mark_required(m, required, n, err);
+        st = mark_required(m, options->required, options->n_required, err);
     }
     if (st == QN_OK && pthread_create(&m->loader, NULL, loader, m))
         st = qn_fail(err, QN_IO, "the loader thread could not start");
@@ -248,6 +419,9 @@ void qn_models_free(qn_models *models)
         return;
     const struct timespec pause = { .tv_nsec = 1000000 };
     atomic_store(&models->stop, true);
+    pthread_mutex_lock(&models->lock);
+    pthread_cond_signal(&models->changed);
+    pthread_mutex_unlock(&models->lock);
     if (models->loading)
         pthread_join(models->loader, NULL);
     for (size_t i = 0; i < models->repository.n && models->entries; i++) {
@@ -256,12 +430,16 @@ void qn_models_free(qn_models *models)
             continue;
         while (atomic_load(&s->refs))
             nanosleep(&pause, NULL);
-        qn_session_free(s->session);
-        qn_free(s);
+        free_served(s);
+    }
+    while (models->retired) {
+        free_retired(models);
+        nanosleep(&pause, NULL);
     }
     qn_free(models->entries);
     qn_free(models->metrics);
     qn_repository_release(&models->repository);
+    pthread_cond_destroy(&models->changed);
     pthread_mutex_destroy(&models->lock);
     qn_free(models);
 }
@@ -318,6 +496,14 @@ void qn_served_release(qn_served *served)
         atomic_fetch_sub(&served->refs, 1);
 }
 
+bool qn_served_lost(const qn_served *served, qn_error *err)
+{
+    uint32_t i = 0;
+    while (i < served->n_replicas && qn_replica_lost(&served->replicas[i], err))
+        i++;
+    return i == served->n_replicas;
+}
+
 bool qn_models_ready(qn_models *models, char *why, size_t size)
 {
     bool ready = true;
@@ -325,8 +511,12 @@ bool qn_models_ready(qn_models *models, char *why, size_t size)
     for (size_t i = 0; i < models->repository.n && ready; i++) {
         const entry *e = &models->entries[i];
         bool failed = e->state == QN_MODEL_FAILED;
+        qn_error lost = { 0 };
         ready = e->state == QN_MODEL_READY || (failed && !e->required);
-        if (!ready)
+        if (ready && e->served && qn_served_lost(e->served, &lost)) {
+            ready = false;
+            snprintf(why, size, "model %s: %s", e->source->id, lost.text);
+        } else if (!ready)
             snprintf(why, size, "model %s: %s%s%s", e->source->id,
                      failed ? "failed" : "loading", *e->reason ? ": " : "",
                      e->reason);

@@ -11,6 +11,7 @@
 #include "models/repository.h"
 #include "runtime/exec/session.h"
 #include "server/metrics.h"
+#include "server/replicas.h"
 #include "server/warm.h"
 
 typedef struct qn_models qn_models;
@@ -28,7 +29,10 @@ const char *qn_model_state_name(qn_model_state state); /* "READY" */
 typedef struct qn_served {
     const char *id;
     char version[24];
-    qn_session *session;
+    qn_session *session; /* the first replica's; all are alike */
+    qn_replica replicas[QN_ACCEL_MAX];
+    uint32_t n_replicas;
+    qn_precision precision; /* of products, on cards */
     qn_metrics *metrics;
     qn_static_report memory;
     char sha256[QN_SHA256_TEXT];
@@ -40,6 +44,7 @@ typedef struct qn_served {
     qn_open open; /* sizes that work where the model leaves them open */
     atomic_uint_fast64_t mean_ns; /* of the launches of a run; 0: unknown */
     atomic_size_t refs;
+    struct qn_served *next; /* private */
 } qn_served;
 
 /* One row of the list. */
@@ -53,14 +58,24 @@ typedef struct qn_model_row {
     qn_metrics *metrics;     /* of the id; lives as long as the registry */
 } qn_model_row;
 
+typedef struct qn_models_options {
+    const char *dir; /* the repository */
+    const char *const *required; /* ids that must be ready, besides those whose */
+    size_t n_required;           /* configuration says so */
+    /* precision, streams and graphs where config.json does not say */
+    qn_session_options session;
+    const char *closed; /* why no card is open though asked for; or NULL */
+    bool fall_back;     /* models whose cards are lost go to the cpu */
+    qn_log log;
+} qn_models_options;
+
 /*
- * Scan `dir` and begin to load. required[n]: ids that must be ready, besides
- * those whose configuration says so. QN_NOT_FOUND: no such folder, or a
- * required id that is not in it (with the nearest).
+ * Scan the repository and begin to load, on the runtime's accelerators unless a
+ * configuration says otherwise. The options' texts are borrowed for as long as
+ * the models. QN_NOT_FOUND: no such folder, or a required id that is not in it.
  */
-QN_NODISCARD qn_status qn_models_new(const char *dir, qn_runtime *runtime,
-                                     const char *const *required, size_t n,
-                                     const qn_log *log, qn_models **out,
+QN_NODISCARD qn_status qn_models_new(const qn_models_options *options,
+                                     qn_runtime *runtime, qn_models **out,
                                      qn_error *err);
 /* Stops loading, waits for references, unloads. */
 void qn_models_free(qn_models *models);
@@ -71,6 +86,12 @@ QN_NODISCARD qn_status qn_models_get(qn_models *models, const char *id,
                                      const char *version, qn_served **out,
                                      qn_error *err);
 void qn_served_release(qn_served *served);
+/* All its replicas are lost; err: why, of the last. */
+bool qn_served_lost(const qn_served *served, qn_error *err);
+
+/* A card is lost: with fall_back, models that have no other are loaded again, on
+ * the cpu, by the loader's thread. Any thread; quick. */
+void qn_models_look(qn_models *models);
 
 /* All that are required are ready, and everything was tried. Otherwise `why`
  * says what is missing. */

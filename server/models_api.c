@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { MAX_OPERATORS = 64 };
+
 /* ---- the list ---- */
 
 typedef struct listing {
@@ -119,6 +121,63 @@ static void write_io(qn_json *j, const qn_io *io)
     qn_json_end(j);
 }
 
+/* What a request moves between host and card, by the newest plan. */
+static void write_copies(qn_json *j, const qn_served *s)
+{
+    qn_plan *plan;
+    qn_plan_report r;
+    if (!qn_session_plans(s->session, &plan, 1))
+        return;
+    qn_plan_read(plan, &r);
+    qn_plan_release(plan);
+    qn_json_uint(j, "launches", r.launches);
+    qn_json_uint(j, "accel_launches", r.accel_launches);
+    qn_json_uint(j, "copies", r.copies);
+    qn_json_uint(j, "copy_bytes", r.copy_bytes);
+}
+
+static void write_cpu_operators(qn_json *j, const qn_served *s)
+{
+    qn_cpu_operator rows[MAX_OPERATORS];
+    uint32_t n = qn_session_on_cpu(s->session, rows, MAX_OPERATORS);
+    qn_json_array(j, "on_cpu");
+    for (uint32_t i = 0; i < n; i++) {
+        qn_json_object(j, NULL);
+        qn_json_string(j, "operator", rows[i].op);
+        if (*rows[i].domain)
+            qn_json_string(j, "domain", rows[i].domain);
+        qn_json_uint(j, "kernels", rows[i].count);
+        qn_json_end(j);
+    }
+    qn_json_end(j);
+}
+
+/* Device, and where it is a card: precision, what runs there and what not. */
+static void write_places(qn_json *j, const qn_served *s)
+{
+    char text[QN_REPLICA_TEXT];
+    qn_json_string(j, "device", qn_replica_text(&s->replicas[0], text));
+    qn_json_array(j, "replicas");
+    for (uint32_t i = 0; i < s->n_replicas; i++) {
+        const qn_replica *r = &s->replicas[i];
+        qn_json_object(j, NULL);
+        qn_json_string(j, "device", qn_replica_text(r, text));
+        qn_json_bool(j, "lost", qn_replica_lost(r, NULL));
+        qn_json_uint(j, "in_flight", atomic_load(&r->in_flight));
+        qn_json_end(j);
+    }
+    qn_json_end(j);
+    if (!s->replicas[0].n_accels)
+        return;
+    qn_json_object(j, "placement");
+    qn_json_string(j, "precision", qn_precision_name(s->precision));
+    qn_json_uint(j, "kernels", s->memory.kernels);
+    qn_json_uint(j, "accel_kernels", s->memory.accel_kernels);
+    write_cpu_operators(j, s);
+    write_copies(j, s);
+    qn_json_end(j);
+}
+
 static void write_served(qn_json *j, const qn_served *s)
 {
     const qn_io *io;
@@ -133,9 +192,11 @@ static void write_served(qn_json *j, const qn_served *s)
     for (uint32_t i = 0; i < n; i++)
         write_io(j, &io[i]);
     qn_json_end(j);
-    qn_json_string(j, "device", "cpu");
+    write_places(j, s);
     qn_json_object(j, "memory");
     qn_json_uint(j, "static_bytes", s->memory.bytes);
+    if (s->memory.accel_bytes)
+        qn_json_uint(j, "device_static_bytes", s->memory.accel_bytes);
     qn_json_end(j);
     qn_json_object(j, "file");
     qn_json_string(j, "sha256", s->sha256);

@@ -3,6 +3,14 @@
 
 #include "runtime/base/clock.h"
 
+/* What a card may have rounded is said. */
+static void precision_header(qn_request *r)
+{
+    if (r->replica->n_accels)
+        qn_answer_header(r->x, "X-Quern-Precision", "%s",
+                         qn_precision_name(r->model->precision));
+}
+
 static void times_header(qn_request *r)
 {
     const qn_phases *p = &r->x->phases;
@@ -95,6 +103,7 @@ void qn_reply_infer(qn_request *r)
     r->x->phases.encode = qn_clock_ns() - start;
     if (st == QN_OK) {
         times_header(r);
+        precision_header(r);
         qn_answer_buffer(r->x, 200,
                          r->npy_out ? "application/x-npy" : "application/json",
                          &buffer);

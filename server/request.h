@@ -10,6 +10,8 @@ typedef struct qn_request {
     qn_server *server;
     qn_exchange *x;
     qn_served *model;
+    qn_replica *replica; /* of the model: where it runs */
+    qn_session *session; /* of the replica */
     bool validate; /* answer what would be run, run nothing */
     bool npy_in, npy_out, nested, nan_tokens;
 

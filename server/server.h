@@ -3,6 +3,7 @@
 #ifndef QN_SERVER_SERVER_H
 #define QN_SERVER_SERVER_H
 
+#include "server/devices.h"
 #include "server/http.h"
 #include "server/models.h"
 #include "server/watch.h"
@@ -23,6 +24,7 @@ typedef struct qn_server {
     qn_pool *pool;
     qn_ledger *ledger;
     qn_models *models;
+    qn_devices devices;
     qn_watch *watch;
     qn_http *http;
     qn_log log;

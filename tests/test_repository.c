@@ -180,7 +180,8 @@ static void test_config(void **state)
 {
     static const char text[] =
         "{\"versions\": [3, 1], \"required\": true, \"dynamic_bytes\": \"16M\","
-        " \"no_reuse\": true, \"passes\": false, \"device\": \"cpu\"}";
+        " \"no_reuse\": true, \"passes\": false, \"device\": \"cpu\","
+        " \"precision\": \"bf16\", \"streams\": 3, \"graphs\": false}";
     qn_region region = { 0 };
     qn_model_config c;
     qn_error err = { 0 };
@@ -194,10 +195,45 @@ static void test_config(void **state)
     assert_int_equal(c.version_list[1], 3);
     assert_true(c.required && c.no_reuse && !c.passes);
     assert_int_equal(c.dynamic_bytes, 16 << 20);
+    assert_int_equal(c.device, QN_CONFIG_CPU);
+    assert_true(c.has_precision && c.precision == QN_PRECISION_BF16);
+    assert_true(c.has_streams && c.streams == 3);
+    assert_true(c.has_graphs && !c.graphs);
     assert_int_equal(qn_model_config_parse("{}", 2, &region, &c, &err), QN_OK);
     assert_int_equal(c.versions, QN_VERSIONS_LATEST);
     assert_true(!c.required && !c.no_reuse && c.passes && !c.dynamic_bytes);
+    assert_int_equal(c.device, QN_CONFIG_DEVICE_ANY);
+    assert_true(!c.has_precision && !c.has_streams && !c.has_graphs);
     qn_region_release(&region);
+}
+
+static void test_config_device(void **state)
+{
+    static const struct {
+        const char *text;
+        qn_config_device device;
+        int ordinal;
+    } rows[] = {
+        { "{\"device\": \"cpu\"}", QN_CONFIG_CPU, 0 },
+        { "{\"device\": \"cuda\"}", QN_CONFIG_CUDA, 0 },
+        { "{\"device\": \"cuda:0\"}", QN_CONFIG_CUDA_N, 0 },
+        { "{\"device\": \"cuda:17\"}", QN_CONFIG_CUDA_N, 17 },
+        { "{\"device\": \"cuda:1023\"}", QN_CONFIG_CUDA_N, 1023 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        qn_region region = { 0 };
+        qn_model_config c;
+        qn_error err = { 0 };
+        qn_status st = qn_model_config_parse(rows[i].text, strlen(rows[i].text),
+                                             &region, &c, &err);
+        if (st != QN_OK || c.device != rows[i].device ||
+            (c.device == QN_CONFIG_CUDA_N && c.ordinal != rows[i].ordinal))
+            fail_msg("row %zu: %s \"%s\" %d %d", i, qn_status_name(st),
+                     err.text, (int)c.device, c.ordinal);
+        qn_region_release(&region);
+    }
 }
 
 static void test_bad_configs(void **state)
@@ -229,11 +265,22 @@ static void test_bad_configs(void **state)
         { "{\"dynamic_bytes\": \"16MB\"}", QN_RANGE, "\"16MB\"" },
         { "{\"dynamic_bytes\": \"99999999999G\"}", QN_RANGE, "99999999999G" },
         { "{\"dynamic_bytes\": \"\"}", QN_RANGE, "a number of bytes" },
-        { "{\"device\": \"cuda:0\"}", QN_UNSUPPORTED, "only \"cpu\"" },
+        { "{\"device\": \"gpu\"}", QN_INVALID, "\"cuda:N\" expected" },
+        { "{\"device\": \"cuda:\"}", QN_INVALID, "is \"cuda:\"" },
+        { "{\"device\": \"cuda:-1\"}", QN_INVALID, "is \"cuda:-1\"" },
+        { "{\"device\": \"cuda:1024\"}", QN_INVALID, "is \"cuda:1024\"" },
+        { "{\"device\": \"cuda:99999999999\"}", QN_INVALID, "99999999999" },
+        { "{\"device\": \"cuda:0,1\"}", QN_INVALID, "is \"cuda:0,1\"" },
+        { "{\"device\": \"cudax\"}", QN_INVALID, "is \"cudax\"" },
         { "{\"device\": 0}", QN_TYPE, "\"device\" is an integer" },
         { "{\"batching\": {}}", QN_UNSUPPORTED,
           "\"batching\" is not supported yet" },
-        { "{\"precision\": \"f16\"}", QN_UNSUPPORTED, "\"precision\"" },
+        { "{\"precision\": \"f16\"}", QN_INVALID, "is \"f16\"" },
+        { "{\"precision\": 16}", QN_TYPE, "\"precision\" is an integer" },
+        { "{\"streams\": 5}", QN_RANGE, "is 5, 0 to 4 expected" },
+        { "{\"streams\": -1}", QN_RANGE, "is -1" },
+        { "{\"streams\": \"2\"}", QN_TYPE, "\"streams\" is a text" },
+        { "{\"graphs\": 1}", QN_TYPE, "\"graphs\" is an integer" },
         { "{\"state\": []}", QN_UNSUPPORTED, "\"state\"" },
         { "{\"ranks\": 2}", QN_TYPE, "\"ranks\" is an integer, a list of file "
           "names" },
@@ -265,6 +312,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_scan, setup, teardown),
         cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_config_device),
         cmocka_unit_test(test_config),
         cmocka_unit_test(test_bad_configs),
     };

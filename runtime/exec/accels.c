@@ -17,21 +17,32 @@ static void unmap(void *arg, void *data, size_t bytes)
     accel->ops->unmap(accel, data, bytes);
 }
 
+/* Pinned memory is every device's; one that is lost does not give any, nor take
+ * it back. With all lost it goes when the process does. */
+static qn_accel *living(const qn_runtime *rt)
+{
+    uint32_t i = 0;
+    while (i + 1 < rt->n_accels &&
+           rt->accels[i].accel->ops->dead(rt->accels[i].accel, NULL))
+        i++;
+    return rt->accels[i].accel;
+}
+
 static void *pin(void *arg, size_t bytes)
 {
-    qn_accel *accel = arg;
+    qn_accel *accel = living(arg);
     return accel->ops->pin(accel, bytes);
 }
 
 static void unpin(void *arg, void *data, size_t bytes)
 {
-    qn_accel *accel = arg;
+    qn_accel *accel = living(arg);
     accel->ops->unpin(accel, data, bytes);
 }
 
-qn_pool_source qn_pinned_source(qn_accel *accel)
+qn_pool_source qn_pinned_source(qn_runtime *rt)
 {
-    return (qn_pool_source){ .map = pin, .unmap = unpin, .arg = accel,
+    return (qn_pool_source){ .map = pin, .unmap = unpin, .arg = rt,
                              .whole = true };
 }
 

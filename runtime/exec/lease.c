@@ -65,6 +65,14 @@ void qn_lease_release(qn_run *run)
         qn_pool_release(pool_of(run, n), lease_of(run, n));
 }
 
+/* Whose memory it is that fails. */
+static qn_status name(const qn_run *run, unsigned n, qn_status st, qn_error *err)
+{
+    if (n && err)
+        qn_error_prefix(err, "%s", run->session->accels[n - 1]->accel->label);
+    return st;
+}
+
 /* All but number `held`, which is; on failure none is, and *at says which. */
 static qn_status take_others(qn_run *run, unsigned held, unsigned *at,
                              qn_error *err)
@@ -76,9 +84,7 @@ static qn_status take_others(qn_run *run, unsigned held, unsigned *at,
         if (st != QN_OK) {
             *at = n;
             qn_lease_release(run);
-            return n ? qn_error_prefix(err, "%s",
-                                       run->session->accels[n - 1]->accel->label)
-                     : st;
+            return name(run, n, st, err);
         }
     }
     return QN_OK;
@@ -112,10 +118,13 @@ static qn_status wait_from(qn_run *run, unsigned n, qn_error *err)
         uint32_t n_accels = n_pools(run) - 1;
         size_t bytes = wanted_bytes(run->waiter.lease);
         qn_status st = qn_pool_wait(pool_of(run, n), &run->waiter, err);
-        if (st == QN_NO_MEMORY)
+        if (st == QN_NO_MEMORY) {
+            /* in line: the run may be somebody else's now */
             (void)drop_graphs(session, n_accels, bytes);
-        if (st != QN_OK)
             return st;
+        }
+        if (st != QN_OK)
+            return name(run, n, st, err);
         st = take_others(run, n, &n, err);
         if (st != QN_NO_MEMORY)
             return st;

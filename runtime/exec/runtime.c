@@ -50,7 +50,7 @@ qn_status qn_runtime_new(const qn_runtime_options *options, qn_runtime **out,
                              .huge_pages = true };
     qn_pool_source pinned;
     if (rt->n_accels) {
-        pinned = qn_pinned_source(rt->accels[0].accel);
+        pinned = qn_pinned_source(rt);
         pool.second = &pinned;
     }
     if (st == QN_OK)

@@ -124,6 +124,18 @@ typedef struct qn_static_report {
 } qn_static_report;
 void qn_session_static(const qn_session *session, qn_static_report *out);
 
+/* An operator that has to run on the cpu, since the accelerator has no kernel
+ * for it at these types; what works out shapes belongs there and is not meant. */
+typedef struct qn_cpu_operator {
+    const char *domain, *op; /* live as long as the session */
+    uint32_t count;          /* kernels */
+} qn_cpu_operator;
+/* Writes at most `cap` of them, in the graph's order, and returns how many; 0 in
+ * a session without accelerators. Looks at every kernel: not for a
+ * request's path. QN_NO_MEMORY leaves some out. */
+uint32_t qn_session_on_cpu(const qn_session *session, qn_cpu_operator *out,
+                           uint32_t cap);
+
 /* ---- plans ---- */
 
 /*

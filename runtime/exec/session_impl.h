@@ -48,8 +48,8 @@ typedef struct qn_accel_slot {
 QN_NODISCARD qn_status qn_accel_slots_open(qn_runtime *runtime, qn_error *err);
 /* All sessions and runs must be gone. */
 void qn_accel_slots_close(qn_runtime *runtime);
-/* Host memory that devices reach; for the host's pool. */
-qn_pool_source qn_pinned_source(qn_accel *accel);
+/* Host memory that devices reach; for the host's pool. The runtime has some. */
+qn_pool_source qn_pinned_source(qn_runtime *runtime);
 /* An idle lane, or NULL: wait->granted() will be called with one, on the thread
  * that gives it back. */
 qn_device_lane *qn_device_lane_take(qn_accel_slot *slot, qn_lane_wait *wait);

@@ -170,3 +170,61 @@ qn_status qn_pass_place(qn_session *session, qn_error *err)
                ? qn_graph_each(session->graph, place_graph, session, err)
                : QN_OK;
 }
+
+/* ---- the load report ---- */
+
+typedef struct listing {
+    const qn_session *session;
+    qn_cpu_operator *rows;
+    uint32_t n, cap;
+} listing;
+
+static bool lacks_kernel(const qn_session *s, const qn_graph *graph,
+                         const qn_node *node)
+{
+    uint32_t part = node->rank < s->options.n_accels ? node->rank : 0;
+    qn_accel *accel = s->accels[part]->accel;
+    qn_dtype *types;
+    if (node->place || node->op->flags & (QN_OP_VIEW | QN_OP_CONTROL) ||
+        shape_only(node))
+        return false;
+    if (node->op->flags & QN_OP_COLLECTIVE)
+        return true;
+    if (types_of(graph, node, &types, NULL) != QN_OK)
+        return false;
+    bool lacks = !accel->ops->kernel_find(accel, node, node->n_in, types);
+    qn_free(types);
+    return lacks;
+}
+
+static qn_status list_graph(qn_graph *graph, void *arg, qn_error *err)
+{
+    listing *l = arg;
+    (void)err;
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        const qn_node *node = graph->nodes[i];
+        uint32_t k = 0;
+        if (!lacks_kernel(l->session, graph, node))
+            continue;
+        while (k < l->n && k < l->cap &&
+               (strcmp(l->rows[k].op, node->op_name) ||
+                strcmp(l->rows[k].domain, node->domain)))
+            k++;
+        if (k == l->n && k < l->cap)
+            l->rows[l->n++] = (qn_cpu_operator){ .domain = node->domain,
+                                                 .op = node->op_name };
+        if (k < l->cap)
+            l->rows[k].count++;
+    }
+    return QN_OK;
+}
+
+uint32_t qn_session_on_cpu(const qn_session *session, qn_cpu_operator *out,
+                           uint32_t cap)
+{
+    listing l = { .session = session, .rows = out, .cap = cap };
+    if (!session->options.n_accels)
+        return 0;
+    (void)qn_graph_each(session->graph, list_graph, &l, NULL);
+    return l.n;
+}

@@ -7,8 +7,12 @@
  * answer; then exit 0. A second signal ends the process at once. The signals
  * are blocked in all threads and read from a descriptor, so no handler runs in
  * the middle of anything.
+ *
+ * A lost card ends it in the same way, but with status 1, so that whoever
+ * supervises it starts it anew; --on-device-fault cpu goes on without the card.
  */
 #include "server/cli/commands.h"
+#include "server/cli/devices.h"
 #include "server/cli/text.h"
 #include "runtime/base/clock.h"
 #include "server/log.h"
@@ -18,11 +22,18 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
+
+enum {
+    LOOK_MS = 100,     /* how often the cards are looked at */
+    UNREADY_MS = 1000, /* so long /readyz says that one is lost before the end */
+    SIGNAL_NONE = 0    /* a card was lost */
+};
 
 static void on_completed(qn_exchange *x, bool sent, void *arg)
 {
@@ -84,6 +95,28 @@ static int wait_signal(int fd)
     return n == (ssize_t)sizeof info ? (int)info.ssi_signo : SIGTERM;
 }
 
+/* Within the time, if it is not negative. */
+static bool signal_within(int fd, int ms)
+{
+    struct pollfd p = { .fd = fd, .events = POLLIN };
+    return poll(&p, 1, ms) > 0;
+}
+
+/* The signal that ends the server, or SIGNAL_NONE if a card does. */
+static int wait_end(qn_server *s, int fd)
+{
+    qn_error why = { 0 };
+    while (s->devices.accels.n && !signal_within(fd, LOOK_MS)) {
+        if (!qn_devices_look(s, &why) || s->devices.fall_back)
+            continue;
+        if (signal_within(fd, UNREADY_MS))
+            break;
+        qn_logf(&s->log, QN_LOG_INFO, "%s; draining", why.text);
+        return SIGNAL_NONE;
+    }
+    return wait_signal(fd);
+}
+
 static void *second_signal(void *arg)
 {
     int fd = *(const int *)arg;
@@ -99,13 +132,50 @@ static qn_log_level level_of(const char *name)
     return QN_LOG_INFO;
 }
 
+/* The cards that --device names. Only a word that makes no sense is an error:
+ * what cannot be opened is a line in the log, and the cpu serves. */
+static qn_status open_devices(qn_server *s, const qn_options *o, qn_error *err)
+{
+    qn_devices *d = &s->devices;
+    qn_error why = { 0 };
+    d->fall_back = !strcmp(qn_opt_text(o, "on-device-fault"), "cpu");
+    qn_status st = qn_devices_open(qn_opt_text(o, "device"), &s->log,
+                                   &d->accels, &why);
+    if (st == QN_INVALID) {
+        *err = why;
+        return st;
+    }
+    if (st != QN_OK)
+        snprintf(d->closed, sizeof d->closed, "%.500s", why.text);
+    return QN_OK;
+}
+
+static qn_status start_models(qn_server *s, const qn_options *o, qn_error *err)
+{
+    qn_models_options m = { .dir = qn_opt_text(o, "models"),
+                            .fall_back = s->devices.fall_back,
+                            .log = s->log };
+    if (*s->devices.closed)
+        m.closed = s->devices.closed;
+    m.n_required = qn_opt_list(o, "require", &m.required);
+    qn_devices_session(o, &s->devices.accels, &m.session);
+    return qn_models_new(&m, s->runtime, &s->models, err);
+}
+
+static qn_status start_runtime(qn_server *s, const qn_options *o, qn_error *err)
+{
+    qn_runtime_options r = { .memory_budget = s->o.budget,
+                             .threads = (int)qn_opt_int(o, "threads"),
+                             .max_waiters = (size_t)qn_opt_int(o, "queue"),
+                             .log = s->log };
+    qn_devices_runtime(o, &s->devices.accels, &r);
+    return qn_runtime_new(&r, &s->runtime, err);
+}
+
 static qn_status start(qn_server *s, const qn_options *o, qn_error *err)
 {
-    const char *const *required;
-    const char *dir = qn_opt_text(o, "models");
-    size_t n = qn_opt_list(o, "require", &required);
     size_t connections = (size_t)qn_opt_int(o, "max-connections");
-    if (!dir)
+    if (!qn_opt_text(o, "models"))
         return qn_fail(err, QN_INVALID,
                        "--models DIR is needed; see quern serve --help");
     raise_file_limit(&s->log, connections);
@@ -117,12 +187,9 @@ static qn_status start(qn_server *s, const qn_options *o, qn_error *err)
         .nan_tokens = !strcmp(qn_opt_text(o, "nan"), "token"),
         .budget = qn_opt_size(o, "memory-budget")
     };
-    qn_status st = qn_runtime_new(
-        &(qn_runtime_options){ .memory_budget = s->o.budget,
-                               .threads = (int)qn_opt_int(o, "threads"),
-                               .max_waiters = (size_t)qn_opt_int(o, "queue"),
-                               .log = s->log },
-        &s->runtime, err);
+    qn_status st = open_devices(s, o, err);
+    if (st == QN_OK)
+        st = start_runtime(s, o, err);
     if (st != QN_OK)
         return st;
     s->pool = qn_runtime_pool(s->runtime);
@@ -130,8 +197,7 @@ static qn_status start(qn_server *s, const qn_options *o, qn_error *err)
     st = qn_watch_new(connections, qn_opt_bool(o, "half-close-cancels"),
                       &s->watch, err);
     if (st == QN_OK)
-        st = qn_models_new(dir, s->runtime, required, n, &s->log, &s->models,
-                           err);
+        st = start_models(s, o, err);
     if (st != QN_OK)
         return st;
     return qn_http_start(
@@ -194,6 +260,7 @@ static void stop(qn_server *s)
     qn_watch_free(s->watch);
     if (s->runtime)
         qn_runtime_free(s->runtime);
+    qn_accels_close(&s->devices.accels);
 }
 
 int qn_cmd_serve(const qn_options *options)
@@ -202,20 +269,23 @@ int qn_cmd_serve(const qn_options *options)
     qn_server *s = qn_calloc(1, sizeof *s);
     if (!s)
         return 1;
+    bool lost = false;
     int signals = open_signals();
     s->started_ns = qn_clock_ns();
     s->log = qn_server_log(level_of(qn_opt_text(options, "log-level")));
     qn_status st = start(s, options, &err);
     if (st == QN_OK) {
         announce(s, options);
-        int signal_number = wait_signal(signals);
+        int signal_number = wait_end(s, signals);
+        lost = signal_number == SIGNAL_NONE;
         atomic_store(&s->draining, true);
-        qn_logf(&s->log, QN_LOG_INFO, "%s: draining",
-                signal_number == SIGINT ? "SIGINT" : "SIGTERM");
+        if (!lost)
+            qn_logf(&s->log, QN_LOG_INFO, "%s: draining",
+                    signal_number == SIGINT ? "SIGINT" : "SIGTERM");
         if (!drain(s, options, signals))
             _exit(1); /* runs are still going: nothing can be taken apart */
     }
     stop(s);
     qn_free(s);
-    return st == QN_OK ? 0 : qn_complain(&err);
+    return st == QN_OK ? lost : qn_complain(&err);
 }

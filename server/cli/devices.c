@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/cli/devices.h"
 
+#include "server/replicas.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,19 +74,4 @@ void qn_devices_session(const qn_options *o, const qn_accels *accels,
     out->precision = precision_of(qn_opt_text(o, "precision"));
     out->streams = (uint32_t)qn_opt_int(o, "streams");
     out->no_graphs = qn_opt_bool(o, "no-graphs");
-}
-
-const char *qn_precision_name(qn_precision precision)
-{
-    switch (precision) {
-    case QN_PRECISION_FP32:
-        return "fp32";
-    case QN_PRECISION_TF32:
-        return "tf32";
-    case QN_PRECISION_FP16:
-        return "fp16";
-    case QN_PRECISION_BF16:
-        return "bf16";
-    }
-    return "?";
 }

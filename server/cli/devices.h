@@ -22,7 +22,4 @@ void qn_devices_runtime(const qn_options *o, const qn_accels *accels,
 void qn_devices_session(const qn_options *o, const qn_accels *accels,
                         qn_session_options *out);
 
-/* "fp32", "tf32", "fp16", "bf16". */
-const char *qn_precision_name(qn_precision precision);
-
 #endif
