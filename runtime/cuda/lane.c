@@ -110,6 +110,8 @@ void qn_cuda_lane_free(qn_alane *lane)
         return;
     qn_cuda_device *d = lane->device;
     bool gate = qn_cuda_enter_blocking(d, NULL) == QN_OK;
+    if (!gate) /* libraries want it even to forget a handle */
+        (void)d->cu.context_set(d->context);
     lane_destroy(lane);
     atomic_fetch_sub(&d->lanes, 1);
     if (gate)

@@ -91,7 +91,7 @@ static qn_status open_slot(qn_runtime *rt, qn_accel_slot *slot, qn_error *err)
                              .page = slot->accel->ops->granule };
     if (st == QN_OK)
         st = qn_pool_new(slot->ledger, &pool, &slot->pool, err);
-    return st != QN_OK ? qn_error_prefix(err, "%s", slot->accel->label) : QN_OK;
+    return st;
 }
 
 qn_status qn_accel_slots_open(qn_runtime *rt, qn_error *err)

@@ -168,7 +168,18 @@ static qn_status start_runtime(qn_server *s, const qn_options *o, qn_error *err)
                              .threads = (int)qn_opt_int(o, "threads"),
                              .max_waiters = (size_t)qn_opt_int(o, "queue"),
                              .log = s->log };
-    qn_devices_runtime(o, &s->devices.accels, &r);
+    qn_devices *d = &s->devices;
+    qn_devices_runtime(o, &d->accels, &r);
+    qn_status st = qn_runtime_new(&r, &s->runtime, err);
+    if (!d->accels.n || (st != QN_NO_MEMORY && st != QN_DEVICE &&
+                         st != QN_DEVICE_LOST))
+        return st;
+    /* they open, but there is no memory for streams and libraries */
+    snprintf(d->closed, sizeof d->closed, "%.500s", err->text);
+    qn_logf(&s->log, QN_LOG_WARN, "cuda is not used: %s", d->closed);
+    qn_accels_close(&d->accels);
+    *err = (qn_error){ 0 };
+    qn_devices_runtime(o, &d->accels, &r);
     return qn_runtime_new(&r, &s->runtime, err);
 }
 

@@ -4,6 +4,7 @@
 #   make cuda-emu     build/cuda-emu/: libcuda.so.1 and the host's builds of our
 #                     kernels, libquern-kernels-emu.so
 #   make cuda-check   the tests that need them
+#   make cuda-e2e     the server with them, and what its start costs
 
 EMU := $(BUILD)/cuda-emu
 EMU_SRC := $(addprefix tests/cuda/emu/,capture.c copy.c driver.c errors.c \
@@ -22,7 +23,7 @@ EMU_CXXFLAGS = -std=c++17 -x c++ -DQN_CUDA_EMU -I. -Itests/cuda/emu $(OPT) -g -f
     -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wvla -Wundef -Wformat=2 \
     -Wno-unknown-pragmas -Wno-sign-conversion $(WERROR) $(SAN) $(CXXFLAGS)
 
-.PHONY: cuda-emu cuda-check
+.PHONY: cuda-emu cuda-check cuda-e2e
 ifneq ($(HAVE_CUDA),)
 cuda-emu: $(EMU_DRIVER) $(EMU_KERNELS)
 cuda-check: cuda-emu $(CUDA_TEST_BIN) $(EMU_TEST_KERNELS) ## tests on emulated CUDA
