@@ -61,15 +61,31 @@ function pill(where, text, kind) {
 
 // ---- the server ----
 
-async function showStatus() {
-  const [{ body: s }, ready] = await Promise.all([get("/v1/status"), get("/readyz")]);
-  const m = s.memory;
+function ledger(where, legend, m, of) {
   const parts = CLASSES.map((name, i) => ({
     name, color: `c${i}`, value: m.by_class[name], text: bytes(m.by_class[name]),
   }));
   const text = `${bytes(m.charged)} of ${bytes(m.budget)}, peak ${bytes(m.peak)}`;
-  bar($("memory-bar"), $("memory-legend"), parts, m.budget, `Memory: ${text}`);
-  $("memory-text").textContent = text;
+  bar(where, legend, parts, m.budget, `Memory${of}: ${text}`);
+  return text;
+}
+
+function deviceRow(d) {
+  const where = element("div", { class: "bar", role: "img" });
+  const legend = element("ul", { class: "legend" });
+  const text = ledger(where, legend, d.memory, ` of ${d.label}`);
+  const head = element("div", { class: "row" },
+    element("strong", {}, d.label),
+    element("span", { class: "quiet" }, `${d.name} · ${d.lanes} lanes · ${text}`));
+  if (d.lost)
+    head.append(element("span", { class: "pill bad", title: d.reason }, "lost"));
+  return element("div", {}, head, where, legend);
+}
+
+async function showStatus() {
+  const [{ body: s }, ready] = await Promise.all([get("/v1/status"), get("/readyz")]);
+  $("memory-text").textContent = ledger($("memory-bar"), $("memory-legend"), s.memory, "");
+  $("devices").replaceChildren(...s.devices.map(deviceRow));
   $("tagline").textContent =
     `${s.version} · ${s.threads} threads · ${s.http.requests} requests · ` +
     `${s.queue.waiting_for_memory} waiting for memory`;

@@ -28,8 +28,11 @@ ifneq ($(HAVE_CUDA),)
 cuda-emu: $(EMU_DRIVER) $(EMU_KERNELS)
 cuda-check: cuda-emu $(CUDA_TEST_BIN) $(EMU_TEST_KERNELS) ## tests on emulated CUDA
 	@set -e; for t in $(CUDA_TEST_BIN); do echo "== $$t"; $$t; done
+cuda-e2e: $(QUERN) $(CUDA_LIB) cuda-emu ## the server on emulated cards
+	python3 tests/cuda/serve.py $(QUERN)
+	sh tests/cuda/startup.sh $(QUERN)
 else
-cuda-emu cuda-check:
+cuda-emu cuda-check cuda-e2e:
 	@echo "SKIP emulated CUDA: nvcc or cuda.h is not here (CUDA_HOME)"
 endif
 
