@@ -7,7 +7,10 @@ ConstantOfShape, so that every answer is the same number. Here each of those is
 replaced by a seeded random tensor, and Quern's outputs are compared with ONNX
 Runtime's: rtol 1e-3, and at least 900 of 1,000 outputs distinct.
 
-    light.py QUERN FOLDER_OF_LIGHT_MODELS [--keep DIR] [model ...]
+    light.py QUERN FOLDER_OF_LIGHT_MODELS [--keep DIR] [--device cuda] [model ...]
+
+With --device each model runs there too, with planned and with plain memory, and
+both answers must have equal bits and be as near to ONNX Runtime's.
 
 Needs numpy, onnx and onnxruntime.
 """
@@ -75,7 +78,19 @@ def varied(session, seed):
     return len(np.unique(out)) >= 0.95 * out.size
 
 
-def check(quern, path, work, seed):
+def run_on(quern, target, args, out, name, device):
+    results = []
+    for extra in ([], ["--no-reuse"]):
+        subprocess.run([quern, "run", str(target), "--output-dir", str(out),
+                        "--device", device, *args, *extra], check=True,
+                       capture_output=True)
+        results.append(np.load(out / (name.replace("/", "_") + ".npy")))
+    if not np.array_equal(*results):
+        raise AssertionError(f"planned and plain memory differ on {device}")
+    return results[0]
+
+
+def check(quern, path, work, seed, device):
     target = work / path.name
     # weights that neither saturate the softmax nor leave dead units: the first
     # of these with which ONNX Runtime's answer is varied enough
@@ -104,6 +119,9 @@ def check(quern, path, work, seed):
     got = outputs[False]
     if not np.array_equal(outputs[True], got):
         raise AssertionError("planned and plain memory differ")
+    if device:
+        there = run_on(quern, target, args, out, name, device)
+        np.testing.assert_allclose(there, got, rtol=1e-3, atol=1e-7)
     distinct = len(np.unique(got))
     np.testing.assert_allclose(got, want[0], rtol=1e-3, atol=1e-7)
     error = float(np.max(np.abs(got - want[0]) / np.maximum(np.abs(want[0]),
@@ -123,6 +141,7 @@ def main():
     parser.add_argument("models", nargs="*")
     parser.add_argument("--keep", type=pathlib.Path)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--device")
     options = parser.parse_args()
     failed = 0
     paths = sorted(options.folder.glob("light_*.onnx"))
@@ -134,7 +153,7 @@ def main():
             work.mkdir(parents=True, exist_ok=True)
             try:
                 replaced, distinct, size, error, plan = check(
-                    options.quern, path, work, options.seed)
+                    options.quern, path, work, options.seed, options.device)
                 arena, bound = plan["arena_bytes"], plan["lower_bound"]
                 print(f"passed  {path.stem:24} {replaced:4} weights, "
                       f"{distinct}/{size} distinct, max rel. error "
