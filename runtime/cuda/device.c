@@ -17,7 +17,7 @@ static qn_status attribute(qn_cuda_device *d, CUdevice_attribute which, int *out
 
 static qn_status describe(qn_cuda_device *d, qn_error *err)
 {
-    int major = 0, minor = 0, shared = 0, optin = 0, l2 = 0, vmm = 0, pools = 0;
+    int major = 0, minor = 0, shared = 0, optin = 0, l2 = 0, vmm = 0;
     qn_cuda_limits *l = &d->limits;
     const struct {
         CUdevice_attribute which;
@@ -32,7 +32,6 @@ static qn_status describe(qn_cuda_device *d, qn_error *err)
           &l->max_threads_sm },
         { CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, &l2 },
         { CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, &vmm },
-        { CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, &pools },
     };
     qn_status st = qn_cuda_check(
         d, d->cu.device_name(d->name, sizeof d->name, d->device), err,
@@ -48,11 +47,10 @@ static qn_status describe(qn_cuda_device *d, qn_error *err)
     l->shared_static = (size_t)shared;
     l->shared_max = (size_t)(optin > shared ? optin : shared);
     l->l2_bytes = (size_t)l2;
-    if (!vmm || !pools)
+    if (!vmm)
         return qn_fail(err, QN_UNSUPPORTED,
-                       "%s (%s): its driver cannot map memory by pages%s",
-                       d->base.label, d->name,
-                       vmm ? " in stream order" : "");
+                       "%s (%s): its driver cannot map memory by pages",
+                       d->base.label, d->name);
     return QN_OK;
 }
 
@@ -96,7 +94,6 @@ static void device_free(qn_accel *accel)
         qn_cuda_dnn_close(d);
         qn_cuda_blas_close(d);
         qn_cuda_code_release(d);
-        qn_cuda_memory_release(d);
         if (d->exchanged)
             qn_cuda_note(d, d->cu.event_free(d->exchanged), "cuEventDestroy");
         if (d->upload)
@@ -171,8 +168,6 @@ static const struct qn_accel_ops table = {
     .wait = qn_cuda_wait,
     .query = qn_cuda_query,
     .notify = qn_cuda_notify,
-    .side_alloc = qn_cuda_side_alloc,
-    .side_free = qn_cuda_side_free,
     .capture_begin = qn_cuda_capture_begin,
     .capture_end = qn_cuda_capture_end,
     .graph_launch = qn_cuda_graph_launch,

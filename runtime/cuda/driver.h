@@ -44,11 +44,6 @@
     X(handle_map, cuMemMap)                                                    \
     X(handle_unmap, cuMemUnmap)                                                \
     X(access_set, cuMemSetAccess)                                              \
-    X(pool_create, cuMemPoolCreate)                                            \
-    X(pool_set, cuMemPoolSetAttribute)                                         \
-    X(pool_destroy, cuMemPoolDestroy)                                          \
-    X(pool_alloc, cuMemAllocFromPoolAsync)                                     \
-    X(async_free, cuMemFreeAsync)                                              \
     X(copy_to_device, cuMemcpyHtoDAsync)                                       \
     X(copy_from_device, cuMemcpyDtoHAsync)                                     \
     X(copy_on_device, cuMemcpyDtoDAsync)                                       \

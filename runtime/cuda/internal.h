@@ -66,7 +66,6 @@ typedef struct qn_cuda_device {
     size_t memory_total;
     qn_cuda_limits limits;
     int priority_high, priority_low; /* of streams; lower numbers win */
-    CUmemoryPool side;
     CUstream upload;
     CUevent exchanged; /* the last collective; made with a first communicator */
     atomic_uint_fast64_t launches;
@@ -174,12 +173,8 @@ qn_status qn_cuda_alloc(qn_accel *accel, size_t bytes, void **out,
 void qn_cuda_release(qn_accel *accel, void *data);
 qn_status qn_cuda_upload(qn_accel *accel, void *dst, const void *src,
                          size_t bytes, qn_error *err);
-qn_status qn_cuda_side_alloc(qn_alane *lane, unsigned s, size_t bytes,
-                             void **out, qn_error *err);
-void qn_cuda_side_free(qn_alane *lane, unsigned s, void *data);
 /* memory.c's part of opening: the granule, the stream-ordered pool */
 QN_NODISCARD qn_status qn_cuda_memory_init(qn_cuda_device *d, qn_error *err);
-void qn_cuda_memory_release(qn_cuda_device *d);
 
 qn_status qn_cuda_lane_new(qn_accel *accel, qn_alane **out, qn_error *err);
 void qn_cuda_lane_free(qn_alane *lane);

@@ -6,8 +6,6 @@
  *            the card when it is unmapped. One physical allocation per range, so
  *            ranges go back whole.
  *   alloc    static memory of models, one block each
- *   side     stream-ordered, for values that could not be planned; the pool
- *            keeps what it got, because giving it back stalls streams
  *   pin      host memory that cards copy from and to while the host goes on
  */
 #include "runtime/cuda/lane.h"
@@ -22,30 +20,6 @@ static CUmemAllocationProp backing(const qn_cuda_device *d)
     p.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
     p.location.id = d->device;
     return p;
-}
-
-/* Frees are ordered by streams and events only: with the third kind of reuse,
- * internal dependencies, the driver would put waits between streams that the
- * planner does not know of. */
-static qn_status side_pool(qn_cuda_device *d, qn_error *err)
-{
-    CUmemPoolProps props;
-    cuuint64_t keep = UINT64_MAX;
-    int off = 0;
-    memset(&props, 0, sizeof props);
-    props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-    props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    props.location.id = d->device;
-    CUresult r = d->cu.pool_create(&d->side, &props);
-    if (r != CUDA_SUCCESS)
-        d->side = NULL;
-    if (r == CUDA_SUCCESS)
-        r = d->cu.pool_set(d->side, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep);
-    if (r == CUDA_SUCCESS)
-        r = d->cu.pool_set(d->side,
-                           CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES,
-                           &off);
-    return qn_cuda_check(d, r, err, "making the stream-ordered pool");
 }
 
 qn_status qn_cuda_memory_init(qn_cuda_device *d, qn_error *err)
@@ -65,14 +39,7 @@ qn_status qn_cuda_memory_init(qn_cuda_device *d, qn_error *err)
                        "two was expected",
                        d->base.label, granule);
     d->ops.granule = granule;
-    return side_pool(d, err);
-}
-
-void qn_cuda_memory_release(qn_cuda_device *d)
-{
-    if (d->side)
-        qn_cuda_note(d, d->cu.pool_destroy(d->side), "cuMemPoolDestroy");
-    d->side = NULL;
+    return QN_OK;
 }
 
 /* ---- address ranges ---- */
@@ -205,39 +172,4 @@ qn_status qn_cuda_upload(qn_accel *accel, void *dst, const void *src,
     CUresult done = d->cu.stream_sync(d->upload);
     return qn_cuda_check(d, r == CUDA_SUCCESS ? done : r, err,
                          "uploading %zu bytes", bytes);
-}
-
-/* ---- stream-ordered ---- */
-
-qn_status qn_cuda_side_alloc(qn_alane *lane, unsigned s, size_t bytes,
-                             void **out, qn_error *err)
-{
-    qn_cuda_device *d = lane->device;
-    CUdeviceptr at = 0;
-    *out = NULL;
-    qn_status st = qn_cuda_enter(d, err);
-    if (st != QN_OK || !bytes)
-        return st;
-    /* its address would be the graph's, not the run's */
-    if (lane->capturing)
-        return qn_fail(err, QN_UNSUPPORTED,
-                       "%s: memory of unknown size in a captured graph",
-                       d->base.label);
-    st = qn_cuda_check(d,
-                       d->cu.pool_alloc(&at, bytes, d->side,
-                                        lane->queues[s].stream),
-                       err, "allocating %zu bytes in stream order", bytes);
-    if (st == QN_OK)
-        *out = qn_cuda_pointer(at);
-    return st;
-}
-
-void qn_cuda_side_free(qn_alane *lane, unsigned s, void *data)
-{
-    qn_cuda_device *d = lane->device;
-    if (data && qn_cuda_enter(d, NULL) == QN_OK)
-        qn_cuda_note(d,
-                     d->cu.async_free(qn_cuda_address(data),
-                                      lane->queues[s].stream),
-                     "cuMemFreeAsync");
 }

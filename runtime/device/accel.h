@@ -16,7 +16,7 @@
  * that fails says so by status and err: QN_DEVICE_LOST when the device's context
  * is beyond use (dead() is true from then on, and every notify() that waits is
  * answered), QN_NO_MEMORY when device memory is exhausted, QN_DEVICE otherwise.
- * Nothing here allocates between lane_new() and lane_free() but side_alloc(),
+ * Nothing here allocates between lane_new() and lane_free() but
  * capture_end() and what notes say.
  */
 #ifndef QN_DEVICE_ACCEL_H
@@ -141,10 +141,6 @@ struct qn_accel_ops {
     bool (*query)(qn_alane *lane, uint32_t event); /* reached, or dead */
     /* notice->fn is called when the event is reached. Never on this thread. */
     void (*notify)(qn_alane *lane, uint32_t event, qn_notice *notice);
-    /* Stream-ordered memory, for values whose size could not be planned. */
-    qn_status (*side_alloc)(qn_alane *lane, unsigned s, size_t bytes,
-                            void **out, qn_error *err);
-    void (*side_free)(qn_alane *lane, unsigned s, void *data);
 
     /* ---- captured graphs ---- */
     /* What is enqueued from now on, on any stream of the lane, is recorded and

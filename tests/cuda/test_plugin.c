@@ -215,36 +215,6 @@ static void test_copies(void **state)
     ops()->unpin(device_accel(), back, N);
 }
 
-static void test_side(void **state)
-{
-    qn_error err = { 0 };
-    unsigned char *back = pin(SMALL);
-    void *p, *q;
-    (void)state;
-    ok(ops()->side_alloc(device_lane(), 2, 0, &p, &err), &err);
-    assert_null(p);
-    for (int i = 0; i < 3; i++) {
-        ok(ops()->side_alloc(device_lane(), 2, SMALL, &p, &err), &err);
-        ok(ops()->side_alloc(device_lane(), 2, 1, &q, &err), &err);
-        assert_true(p && q && p != q);
-        clear(2, p, SMALL);
-        memset(back, 1, SMALL);
-        copy(2, QN_COPY_FROM_DEVICE, back, p, SMALL);
-        ops()->side_free(device_lane(), 2, p);
-        ops()->side_free(device_lane(), 2, q);
-        record(2, 1);
-        wait_for(0, 1);
-        drain();
-        assert_int_equal(back[0] | back[SMALL - 1], 0);
-    }
-    ops()->side_free(device_lane(), 2, NULL);
-    assert_int_equal(ops()->side_alloc(device_lane(), 0, (size_t)1 << 60, &p,
-                                       &err),
-                     QN_NO_MEMORY);
-    assert_false(ops()->dead(device_accel(), NULL));
-    ops()->unpin(device_accel(), back, SMALL);
-}
-
 /* ---- streams and events ---- */
 
 /* A chain over all streams: each link is right only if it waited. Events in
@@ -505,7 +475,7 @@ static void test_gate(void **state)
     qn_alane *other;
     qn_agraph *graph;
     qn_error err = { 0 };
-    void *p = NULL, *side;
+    void *p = NULL;
     unsigned char *cells = alloc(SMALL);
     pthread_t thread;
     (void)state;
@@ -514,8 +484,6 @@ static void test_gate(void **state)
     assert_int_equal(ops()->capture_begin(other, &err), QN_BUSY);
     assert_int_equal(ops()->alloc(device_accel(), SMALL, &p, &err),
                      QN_INTERNAL);
-    assert_int_equal(ops()->side_alloc(device_lane(), 0, SMALL, &side, &err),
-                     QN_UNSUPPORTED);
     assert_int_equal(pthread_create(&thread, NULL, alloc_thread, &p), 0);
     /* another lane works on meanwhile */
     ok(ops()->clear(other, 0, cells, SMALL, &err), &err);
@@ -566,7 +534,6 @@ int main(void)
         cmocka_unit_test(test_alloc),
         cmocka_unit_test(test_upload),
         cmocka_unit_test(test_copies),
-        cmocka_unit_test(test_side),
         cmocka_unit_test(test_chain),
         cmocka_unit_test(test_notify),
         cmocka_unit_test(test_overtaking),

@@ -137,7 +137,7 @@ static qn_status use(qn_accel *accel, qn_alane *lane, char *host, char *mapped,
                      qn_error *err)
 {
     const struct qn_accel_ops *o = accel->ops;
-    void *block = NULL, *side = NULL;
+    void *block = NULL;
     qn_status st = o->alloc(accel, N, &block, err);
     if (st == QN_OK)
         st = o->upload(accel, block, host, N, err);
@@ -146,10 +146,7 @@ static qn_status use(qn_accel *accel, qn_alane *lane, char *host, char *mapped,
     if (st == QN_OK)
         st = o->copy(lane, 0, QN_COPY_TO_DEVICE, mapped, host, N, NULL, err);
     if (st == QN_OK)
-        st = o->side_alloc(lane, 0, N, &side, err);
-    if (st == QN_OK)
-        st = o->copy(lane, 0, QN_COPY_ON_DEVICE, side, mapped, N, NULL, err);
-    o->side_free(lane, 0, side);
+        st = o->copy(lane, 0, QN_COPY_ON_DEVICE, block, mapped, N, NULL, err);
     if (st == QN_OK)
         st = o->record(lane, 1, 1, err);
     if (st == QN_OK)
@@ -203,9 +200,9 @@ static qn_status scenario(bool *lost, qn_error *err)
 /* ---- running out ---- */
 
 static const char *const allocating[] = {
-    "cuDevicePrimaryCtxRetain", "cuMemPoolCreate", "cuStreamCreateWithPriority",
+    "cuDevicePrimaryCtxRetain", "cuStreamCreateWithPriority",
     "cuMemAlloc", "cuMemHostAlloc", "cuMemAddressReserve", "cuMemCreate",
-    "cuMemMap", "cuMemSetAccess", "cuMemAllocFromPoolAsync", "cuEventCreate",
+    "cuMemMap", "cuMemSetAccess", "cuEventCreate",
     "cuModuleLoadData", "cuGraphInstantiate", "cuGraphUpload",
 };
 
@@ -309,7 +306,6 @@ static void expect_lost(qn_accel *accel, qn_alane *lane, char *mapped,
     assert_int_equal(o->wait(lane, 0, lane, 0, &err), QN_DEVICE_LOST);
     assert_int_equal(o->capture_begin(lane, &err), QN_DEVICE_LOST);
     assert_int_equal(o->capture_end(lane, &g, NULL, &err), QN_INTERNAL);
-    assert_int_equal(o->side_alloc(lane, 0, N, &p, &err), QN_DEVICE_LOST);
     assert_true(o->query(lane, 0));
     o->notify(lane, 0, &n);
     assert_int_equal(wait_for(&l), QN_DEVICE_LOST);
