@@ -14,6 +14,7 @@
 #include "runtime/exec/graphs.h"
 #include "runtime/exec/launch.h"
 #include "runtime/exec/session_impl.h"
+#include "runtime/exec/trace.h"
 
 static const struct qn_accel_ops *ops_of(const qn_run *run, uint32_t lane)
 {
@@ -43,6 +44,27 @@ static uint32_t stream_event(const qn_run *run, unsigned stream)
 static uint32_t walk_event(const qn_run *run)
 {
     return run->plan->n_records + QN_ACCEL_STREAMS;
+}
+
+static void trace_begin(const qn_run *run)
+{
+    const qn_trace *t = run->session->options.trace;
+    if (t && t->begin)
+        t->begin(t->arg, run);
+}
+
+static void trace_step(const qn_run *run, uint32_t step)
+{
+    const qn_trace *t = run->session->options.trace;
+    if (t && t->step)
+        t->step(t->arg, run, step);
+}
+
+static void trace_end(const qn_run *run)
+{
+    const qn_trace *t = run->session->options.trace;
+    if (t && t->end)
+        t->end(t->arg, run);
 }
 
 static void note_lost(qn_run *run, uint32_t lane)
@@ -90,9 +112,9 @@ static qn_status begin(qn_run *run)
 {
     const qn_issue *q = ((qn_exec *)run->exec)->issue;
     qn_status st = QN_OK;
-    for (uint32_t i = 0; st == QN_OK && i < n_lanes(run); i++) {
+    trace_begin(run);
+    for (uint32_t i = 0; st == QN_OK && i < n_lanes(run); i++)
         st = ops_of(run, i)->begin(q->lanes[i], &run->error);
-    }
     /* other streams start behind it */
     for (uint32_t n = 0; st == QN_OK && n < run->plan->n_queues; n++) {
         uint32_t i, end;
@@ -150,6 +172,7 @@ static bool finish(qn_run *run)
     qn_issue *q = ((qn_exec *)run->exec)->issue;
     if (!q->ended) {
         q->ended = true;
+        trace_end(run);
         for (uint32_t i = 0; i < n_lanes(run); i++)
             end_lane(run, i);
     }
@@ -244,6 +267,7 @@ static qn_status go_on(qn_run *run, qn_team *team, bool *paused)
     while (st == QN_OK && q->pc < run->plan->n_steps) {
         const qn_step *s = &run->plan->steps[q->pc];
         uint32_t next;
+        trace_step(run, q->pc);
         st = qn_exec_may_go_on(run, &run->error);
         if (st == QN_OK && !q->arrived)
             st = make_records(run, s->first_record, s->n_records);
@@ -308,6 +332,7 @@ static bool capture(qn_run *run)
     run->status = begin(run);
     if (run->status == QN_OK)
         run->status = go_on(run, NULL, &paused);
+    trace_end(run);
     end_lane(run, 0);
     qn_status st = ops->capture_end(
         q->lanes[0], run->status == QN_OK ? &graph : NULL, &bytes, &err);
@@ -328,6 +353,7 @@ static bool launch_graph(qn_run *run)
     const struct qn_accel_ops *ops = ops_of(run, 0);
     if (!qn_graphs_of(run) && !(qn_graphs_wanted(run) && capture(run)))
         return false;
+    trace_end(run);
     qn_status st = qn_exec_may_go_on(run, &run->error);
     if (st != QN_OK) { /* nothing to wait for but the lane's own past */
         run->status = st;

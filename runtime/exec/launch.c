@@ -7,6 +7,7 @@
 #include "runtime/exec/eval.h"
 #include "runtime/exec/queues.h"
 #include "runtime/exec/session_impl.h"
+#include "runtime/exec/trace.h"
 #include "runtime/ops/op.h"
 
 #include <string.h>
@@ -185,6 +186,16 @@ static qn_status place(qn_run *run, const qn_step *s, uint32_t row,
     return e->bases[d->base] ? QN_OK : QN_NO_MEMORY;
 }
 
+/* ---- for tests ---- */
+
+static void trace(const qn_run *run, const qn_step *s, qn_trace_work work)
+{
+    const qn_trace *t = run->session->options.trace;
+    const qn_exec *e = run->exec;
+    if (t && t->work && e->issue)
+        t->work(t->arg, run, (uint32_t)(s - run->plan->steps), &work);
+}
+
 /* Not where a device may read what was enqueued before. */
 static void free_dead(qn_run *run, uint32_t step)
 {
@@ -237,6 +248,8 @@ static qn_status zero(qn_run *run, const qn_step *s, void *data, size_t bytes)
     const qn_exec *e = run->exec;
     if (!bytes)
         return QN_OK;
+    trace(run, s, (qn_trace_work){ .dst = data, .bytes = bytes,
+                                   .on_host = !s->space });
     if (!s->space) {
         memset(data, 0, bytes);
         return QN_OK;
@@ -287,9 +300,12 @@ static qn_launch call_of(qn_run *run, const qn_step *s, qn_tensor *in,
 
 static qn_status launch(qn_run *run, const qn_step *s, qn_tensor *in,
                         qn_tensor *out, const void *state, void *workspace,
-                        qn_team *team)
+                        size_t workspace_bytes, qn_team *team)
 {
     qn_launch k = call_of(run, s, in, out, state, workspace, team);
+    trace(run, s, (qn_trace_work){ .launch = &k,
+                                   .workspace_bytes = workspace_bytes,
+                                   .on_host = !s->space });
     return s->kernel->launch(&k);
 }
 
@@ -312,7 +328,19 @@ static qn_status step_static(qn_run *run, const qn_step *s, qn_team *team)
     }
     if (s->space && (s->node->op->flags & QN_OP_COLLECTIVE))
         return qn_exec_collective(run, s, in, out, err_of(run, s));
-    return launch(run, s, in, out, s->state, workspace, team);
+    return launch(run, s, in, out, s->state, workspace, s->workspace_bytes,
+                  team);
+}
+
+/* What lies on the host may be read for a shape. */
+static void trace_host_read(const qn_run *run, const qn_step *s, uint32_t i,
+                            const qn_tensor *t)
+{
+    size_t bytes;
+    if (run->session->options.trace && !run->plan->values[s->in[i]].space &&
+        qn_tensor_bytes(t->dtype, &t->shape, &bytes, NULL) == QN_OK)
+        trace(run, s, (qn_trace_work){ .src = t->data, .bytes = bytes,
+                                       .on_host = true });
 }
 
 /* Shapes of a dynamic step's outputs, from what its inputs are now. */
@@ -322,9 +350,11 @@ static qn_status infer_now(qn_run *run, const qn_step *s, qn_tensor *in,
     const qn_plan *plan = run->plan;
     for (uint32_t i = 0; i < s->n_in; i++) {
         in[i] = tensor_at(plan, run->exec, s->in[i]);
-        if (s->in[i] != QN_NO_VALUE)
-            in[i].shape = qn_logical_shape(&in[i].shape,
-                                           plan->values[s->in[i]].order);
+        if (s->in[i] == QN_NO_VALUE)
+            continue;
+        trace_host_read(run, s, i, &in[i]);
+        in[i].shape = qn_logical_shape(&in[i].shape,
+                                       plan->values[s->in[i]].order);
     }
     qn_status st = qn_eval_infer(s->node, in, out, &run->error);
     for (uint32_t i = 0; st == QN_OK && i < s->n_out; i++) {
@@ -391,7 +421,7 @@ static qn_status prepare_now(qn_run *run, const qn_step *s, qn_tensor *in,
     if (st == QN_OK && p.clear)
         st = clear_before(run, s, p.clear, out, workspace, p.workspace);
     if (st == QN_OK)
-        st = launch(run, s, in, out, p.state, workspace, team);
+        st = launch(run, s, in, out, p.state, workspace, p.workspace, team);
     qn_heap_free(&e->heap, workspace); /* not a device's */
     if (s->space)
         e->issue->finish_state = p.state;
@@ -431,6 +461,9 @@ qn_status qn_exec_finish_step(qn_run *run, uint32_t i)
     qn_exec *e = run->exec;
     const qn_step *s = &run->plan->steps[i];
     qn_tensor *in = args_of(run, s), *out = in + s->n_in; /* as launched */
+    trace(run, s, (qn_trace_work){ .src = e->issue->counts,
+                                   .bytes = sizeof e->issue->counts,
+                                   .on_host = true });
     qn_launch k = call_of(run, s, in, out, e->issue->finish_state, NULL,
                           NULL);
     qn_status st = s->kernel->finish(&k);
@@ -445,6 +478,8 @@ static qn_status move_bytes(qn_run *run, const qn_step *s, void *dst,
     const qn_plan *plan = run->plan;
     uint8_t from = plan->values[s->in[0]].space;
     uint8_t to = plan->values[s->out[0]].space;
+    trace(run, s, (qn_trace_work){ .dst = dst, .src = src, .bytes = bytes,
+                                   .on_host = !s->space });
     if (!s->space) {
         memcpy(dst, src, bytes);
         return QN_OK;
@@ -487,6 +522,7 @@ static qn_status step_test(qn_run *run, const qn_step *s, bool *jump)
                        "%s: the condition must be one element, not %s",
                        qn_node_text(s->node, node),
                        qn_shape_text(&c.shape, shape));
+    trace(run, s, (qn_trace_work){ .src = c.data, .bytes = 1, .on_host = true });
     *jump = !*(const uint8_t *)c.data;
     return QN_OK;
 }

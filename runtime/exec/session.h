@@ -84,6 +84,7 @@ typedef struct qn_session_options {
     uint32_t streams; /* of each device that a run uses at once; 0: chosen by the
                          plan, 1 on the cpu, one a rank there and at most 4 */
     bool no_graphs;   /* never capture launches into a graph */
+    const struct qn_trace *trace; /* for tests, see exec/trace.h; NULL: none */
 } qn_session_options;
 
 /*

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/plan/streams.h"
 
+#include "runtime/exec/trace.h"
 #include "runtime/ops/op.h"
 
 #include <string.h>
@@ -488,8 +489,12 @@ qn_status qn_build_check_streams(qn_builder *b, const qn_places *p)
         for (size_t i = p->start[space]; st == QN_OK && i < p->start[space + 1];
              i++)
             u.buffers[i].space = space;
-    return st != QN_OK ? st
-                       : qn_schedule_verify(&b->streams->problem,
-                                            &b->streams->schedule, u.buffers,
-                                            p->n, p->offsets, b->err);
+    if (st == QN_OK)
+        st = qn_schedule_verify(&b->streams->problem, &b->streams->schedule,
+                                u.buffers, p->n, p->offsets, b->err);
+    const qn_trace *t = b->session->options.trace;
+    if (st == QN_OK && t && t->planned)
+        t->planned(t->arg, &b->streams->problem, &b->streams->schedule,
+                   u.buffers, p->n, p->offsets);
+    return st;
 }

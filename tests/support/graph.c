@@ -112,6 +112,18 @@ void tg_attr_int(qn_graph *g, qn_value_id of, const char *name, int64_t value)
     a->i = value;
 }
 
+void tg_attr_ints(qn_graph *g, qn_value_id of, const char *name, size_t n,
+                  const int64_t *values)
+{
+    qn_attr *a = attr(g, of, name);
+    int64_t *copy = qn_region_alloc(g->region, n + 1, sizeof *copy);
+    assert_non_null(copy);
+    memcpy(copy, values, n * sizeof *copy);
+    a->kind = QN_ATTR_INTS;
+    a->n = n;
+    a->ints = copy;
+}
+
 void tg_attr_graph(qn_graph *g, qn_value_id of, const char *name,
                    qn_graph *child)
 {

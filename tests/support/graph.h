@@ -18,6 +18,9 @@ qn_value_id tg_op1(qn_graph *g, const char *op, qn_value_id a);
 qn_value_id tg_op2(qn_graph *g, const char *op, qn_value_id a, qn_value_id b);
 /* The node that produces a value, to give it attributes before tg_finish(). */
 void tg_attr_int(qn_graph *g, qn_value_id of, const char *name, int64_t value);
+/* Copied into the graph's region. */
+void tg_attr_ints(qn_graph *g, qn_value_id of, const char *name, size_t n,
+                  const int64_t *values);
 void tg_attr_graph(qn_graph *g, qn_value_id of, const char *name,
                    qn_graph *child);
 void tg_output(qn_graph *g, qn_value_id value, const char *name);

@@ -94,6 +94,9 @@ QN_EMU_API void qn_emu_set_memory(int device, uint64_t bytes);
 
 /* Everything enqueued on s from now on carries this number in the log. */
 QN_EMU_API void qn_emu_tag(CUstream s, uint64_t tag);
+/* The same for everything that this thread enqueues, on any stream; goes before
+ * the stream's own. 0: none. */
+QN_EMU_API void qn_emu_tag_thread(uint64_t tag);
 
 /* --- the log of what was executed, for a race detector that trusts nobody
  *
@@ -114,13 +117,14 @@ enum qn_emu_log_kind {
     QN_EMU_GRAPH_BEGIN = 7, /* launch: number of this launch */
     QN_EMU_GRAPH_END = 8,
     QN_EMU_EDGE = 9, /* node comes after node `point` of the same launch */
+    QN_EMU_MARK = 10 /* qn_emu_log_mark(): tag; stream 0 */
 };
 
 struct qn_emu_entry {
     uint64_t sequence; /* position in the one order of everything logged */
     uint64_t enqueued; /* value of the sequence when the host enqueued it */
     uint64_t stream;   /* number of the stream that executed it, from 1 */
-    uint64_t tag;      /* of qn_emu_tag() at the time of enqueue or capture */
+    uint64_t tag;      /* at the time of enqueue, or of capture in a graph */
     uint64_t point;    /* RECORD, WAIT, OBSERVED: number; EDGE: a node */
     uint64_t launch;   /* graph launch that this is part of; 0: none */
     uint32_t node;     /* inside of a graph launch: the node's number */
@@ -133,6 +137,8 @@ QN_EMU_API void qn_emu_log(bool on);
 /* Entries so far; up to capacity of them are copied to entries. */
 QN_EMU_API size_t qn_emu_log_read(struct qn_emu_entry *entries,
                                   size_t capacity);
+/* Put something that the host did into the log. */
+QN_EMU_API void qn_emu_log_mark(uint64_t tag);
 /* The number that the log uses for a stream. */
 QN_EMU_API uint64_t qn_emu_stream_number(CUstream s);
 

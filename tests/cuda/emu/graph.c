@@ -164,8 +164,7 @@ API cuGraphLaunch(CUgraphExec e, CUstream stream)
     if (e->last && !point_done(e->last))
         stream_push(s, (struct item){ .kind = ITEM_WAIT,
                                       .point = point_ref(e->last) });
-    stream_push(s,
-                (struct item){ .kind = ITEM_GRAPH, .exec = e, .tag = s->tag });
+    stream_push(s, (struct item){ .kind = ITEM_GRAPH, .exec = e });
     point_unref(e->last);
     e->last = stream_record(s);
     pthread_mutex_unlock(&e->lock);

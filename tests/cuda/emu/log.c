@@ -40,6 +40,13 @@ void log_add(const struct qn_emu_entry *entry)
     pthread_mutex_unlock(&lock);
 }
 
+void qn_emu_log_mark(uint64_t tag)
+{
+    log_add(&(struct qn_emu_entry){ .kind = QN_EMU_MARK,
+                                    .enqueued = log_now(),
+                                    .tag = tag });
+}
+
 void qn_emu_log(bool start)
 {
     pthread_mutex_lock(&lock);

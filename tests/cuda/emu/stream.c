@@ -14,6 +14,7 @@ enum { STREAM_MAGIC = 0x5154524d };
 uint64_t delay_seed;
 uint32_t delay_most_us;
 _Thread_local const char *stream_doing;
+static _Thread_local uint64_t thread_tag;
 
 static uint64_t last_stream, last_point; /* atomic */
 static struct CUstream_st *dead_streams; /* atomic; never freed, for checks */
@@ -196,6 +197,7 @@ static void log_point(const struct CUstream_st *s, const struct item *i,
         log_add(&(struct qn_emu_entry){ .kind = kind,
                                         .stream = s->number,
                                         .enqueued = i->enqueued,
+                                        .tag = i->tag,
                                         .point = i->point->number });
 }
 
@@ -263,6 +265,11 @@ static void *stream_main(void *arg)
     return NULL;
 }
 
+static uint64_t stream_tag(const struct CUstream_st *s)
+{
+    return thread_tag ? thread_tag : s->tag;
+}
+
 static void push(struct CUstream_st *s, struct item item)
 {
     struct item *i = malloc(sizeof *i);
@@ -271,6 +278,7 @@ static void push(struct CUstream_st *s, struct item item)
     *i = item;
     i->next = NULL;
     i->enqueued = log_now();
+    i->tag = stream_tag(s);
     pthread_mutex_lock(&s->lock);
     *s->last = i;
     s->last = &i->next;
@@ -321,7 +329,7 @@ void stream_push(struct CUstream_st *s, struct item item)
 
 CUresult stream_op(struct CUstream_st *s, struct op *op)
 {
-    op->tag = s->tag;
+    op->tag = stream_tag(s);
     if (stream_captured(s))
         return capture_op(s, op);
     CUresult r = legacy_check(s);
@@ -396,6 +404,11 @@ void qn_emu_tag(CUstream stream, uint64_t tag)
     struct CUstream_st *s;
     if (stream_of(stream, &s) == CUDA_SUCCESS)
         s->tag = tag;
+}
+
+void qn_emu_tag_thread(uint64_t tag)
+{
+    thread_tag = tag;
 }
 
 uint64_t qn_emu_stream_number(CUstream stream)

@@ -15,7 +15,11 @@
     X(delays, qn_emu_delays)                                                   \
     X(revive, qn_emu_revive)                                                   \
     X(bytes_in_use, qn_emu_bytes_in_use)                                       \
-    X(set_memory, qn_emu_set_memory)
+    X(set_memory, qn_emu_set_memory)                                           \
+    X(tag_thread, qn_emu_tag_thread)                                           \
+    X(log, qn_emu_log)                                                         \
+    X(log_mark, qn_emu_log_mark)                                               \
+    X(log_read, qn_emu_log_read)
 
 typedef struct test_emu {
 #define TEST_EMU_FIELD(field, function) __typeof__(&function) field;
