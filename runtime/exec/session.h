@@ -184,8 +184,17 @@ typedef struct qn_plan_collective {
     const qn_plan_block *blocks; /* rank by rank, input before output */
 } qn_plan_collective;
 
+typedef struct qn_plan_space {
+    size_t arena_bytes, lower_bound;
+} qn_plan_space;
+
 typedef struct qn_plan_report {
     size_t arena_bytes, lower_bound, no_reuse_bytes; /* over all devices */
+    uint32_t n_spaces;        /* 1 and the session's accelerators */
+    const qn_plan_space *spaces; /* [n_spaces] live as long as the plan */
+    uint32_t queues;          /* FIFOs that a run uses, 1 or more */
+    uint32_t waits, waits_naive; /* between them: kept, and one for each edge */
+    bool capturable;          /* launches can become a graph */
     size_t device_bytes;      /* what a request leases on accelerators */
     uint32_t accel_launches;  /* of `launches`, on accelerators */
     uint32_t cpu_float_launches; /* on the cpu, with floating-point numbers */

@@ -89,6 +89,24 @@ static void count_copies(const qn_plan *plan, qn_plan_report *r)
     }
 }
 
+static bool report_spaces(qn_plan *plan, const qn_places *p)
+{
+    qn_plan_report *r = &plan->report;
+    qn_plan_space *spaces =
+        qn_region_alloc(&plan->region, plan->n_spaces, sizeof *spaces);
+    if (!spaces)
+        return false;
+    for (uint32_t n = 0; n < plan->n_spaces; n++)
+        spaces[n] = (qn_plan_space){ p->stats[n].peak, p->stats[n].lower_bound };
+    r->spaces = spaces;
+    r->n_spaces = plan->n_spaces;
+    r->queues = plan->n_queues ? plan->n_queues : 1;
+    r->waits = plan->waits_kept;
+    r->waits_naive = plan->waits_naive;
+    r->capturable = plan->capturable;
+    return true;
+}
+
 qn_status qn_build_report(qn_builder *b, const qn_places *p,
                           const uint32_t *renumber)
 {
@@ -161,5 +179,5 @@ qn_status qn_build_report(qn_builder *b, const qn_places *p,
         .n_outputs = plan->n_out, .outputs = outputs,
         .output_dynamic = dynamic };
     count_copies(plan, r);
-    return QN_OK;
+    return report_spaces(plan, p) ? QN_OK : qn_build_no_memory(b);
 }

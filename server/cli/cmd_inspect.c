@@ -2,6 +2,7 @@
 /* quern inspect: what a model is, whether Quern can run it, what it takes. */
 #include "models/survey.h"
 #include "server/cli/commands.h"
+#include "server/cli/inspect_devices.h"
 #include "server/cli/loaded.h"
 #include "server/cli/text.h"
 
@@ -213,6 +214,7 @@ static void print_memory(const inspection *in, size_t rows)
     printf(", side %s\n", qn_bytes_text(r->side_bytes, a));
     printf("fits     yes, %zu at once in a budget of %s\n", fit(in),
            qn_bytes_text(in->ledger.budget, a));
+    qn_inspect_devices_print(&in->loaded, r);
     print_values(in, rows);
     print_blocks(in);
 }
@@ -339,13 +341,15 @@ static void print_json(const inspection *in, const qn_options *o)
                       (json_int_t)in->ledger.budget, "fits",
                       (json_int_t)fit(in), "values", values_json(r),
                       "collectives", collectives_json(r)));
+        qn_inspect_devices_json(&in->loaded, r, root);
     } else {
         json_object_set_new(root, "error", json_string(in->error.text));
     }
     qn_print_json(root);
 }
 
-/* Buffers of the plan in the planner's CSV format, with their offsets. */
+/* Buffers of the plan in the planner's CSV format, with their offsets: of the
+ * first accelerator if there is one. */
 static qn_status write_layout(const inspection *in, const char *path,
                               qn_error *err)
 {
@@ -355,6 +359,8 @@ static qn_status write_layout(const inspection *in, const char *path,
     fprintf(f, "id,lower,upper,size,offset\n");
     for (uint32_t i = 0; i < in->report.n_values; i++) {
         const qn_plan_value *v = &in->report.values[i];
+        if (v->space != (in->report.n_spaces > 1))
+            continue;
         fprintf(f, "%u,%u,%u,%zu,%zu\n", i, v->first, v->last + 1, v->bytes,
                 v->offset);
     }
