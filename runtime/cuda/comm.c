@@ -41,7 +41,10 @@ struct qn_acomm {
     nccl nc;
     int n;
     qn_cuda_device *devices[QN_ACCEL_MAX];
-    ncclComm_t comms[QN_ACCEL_MAX];
+    ncclComm_t comms[QN_ACCEL_MAX]; /* under the lock, as `aborted` */
+    qn_cuda_comm_link links[QN_ACCEL_MAX]; /* in its devices' lists */
+    pthread_mutex_t lock;
+    bool aborted;
 };
 
 static qn_status check(const qn_acomm *c, ncclResult_t r, const char *what,
@@ -61,27 +64,109 @@ static qn_status check(const qn_acomm *c, ncclResult_t r, const char *what,
     return qn_fail(err, QN_DEVICE, "%s: %s", what, c->nc.error_text(r));
 }
 
+static qn_cuda_device *lost_one(const qn_acomm *c)
+{
+    for (int i = 0; i < c->n; i++)
+        if (qn_cuda_dead(c->devices[i]))
+            return c->devices[i];
+    return NULL;
+}
+
+/* On all devices; the thread's context is any of theirs afterwards. */
+static void abort_all(qn_acomm *c)
+{
+    pthread_mutex_lock(&c->lock);
+    c->aborted = true;
+    for (int i = 0; i < c->n; i++) {
+        if (!c->comms[i])
+            continue;
+        (void)c->devices[i]->cu.context_set(c->devices[i]->context);
+        (void)c->nc.abort_comm(c->comms[i]);
+        c->comms[i] = NULL;
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* A kernel's fault shows in whatever is asked next, and nobody else may be
+ * asking that device anything. */
+static void ask_all(const qn_acomm *c)
+{
+    for (int i = 0; i < c->n; i++) {
+        qn_cuda_device *d = c->devices[i];
+        if (qn_cuda_enter(d, NULL) != QN_OK)
+            continue;
+        CUresult r = d->cu.stream_query(d->upload);
+        if (qn_cuda_classify(r) == QN_CUDA_POISON)
+            qn_cuda_note(d, r, "looking after a collective");
+    }
+}
+
+bool qn_cuda_comms_look(qn_cuda_device *d, bool ask)
+{
+    bool any = false, moved = false;
+    pthread_mutex_lock(&d->comms.lock);
+    for (const qn_cuda_comm_link *l = d->comms.first; l; l = l->next) {
+        any = true;
+        if (ask)
+            ask_all(l->comm);
+        moved = moved || ask;
+        if (!lost_one(l->comm))
+            continue;
+        abort_all(l->comm); /* again and again: it has nothing left to do */
+        moved = true;
+    }
+    pthread_mutex_unlock(&d->comms.lock);
+    if (moved)
+        (void)d->cu.context_set(d->context);
+    return any;
+}
+
+static void list(qn_acomm *c)
+{
+    for (int i = 0; i < c->n; i++) {
+        qn_cuda_comms *at = &c->devices[i]->comms;
+        pthread_mutex_lock(&at->lock);
+        c->links[i] = (qn_cuda_comm_link){ c, at->first };
+        at->first = &c->links[i];
+        pthread_mutex_unlock(&at->lock);
+    }
+}
+
+static void unlist(qn_acomm *c)
+{
+    for (int i = 0; i < c->n; i++) {
+        qn_cuda_comms *at = &c->devices[i]->comms;
+        pthread_mutex_lock(&at->lock);
+        qn_cuda_comm_link **l = &at->first;
+        while (*l && *l != &c->links[i])
+            l = &(*l)->next;
+        if (*l)
+            *l = c->links[i].next;
+        pthread_mutex_unlock(&at->lock);
+    }
+}
+
 void qn_cuda_comm_free(qn_acomm *comm)
 {
     if (!comm)
         return;
+    unlist(comm);
     /* a graceful end waits for a card that answers no more; and cards that wait
      * for a lost one's share never come to an end by themselves */
-    bool lost = false;
-    for (int i = 0; i < comm->n; i++)
-        lost = lost || qn_cuda_dead(comm->devices[i]);
+    if (lost_one(comm))
+        abort_all(comm);
     for (int i = 0; i < comm->n; i++) {
         qn_cuda_device *d = comm->devices[i];
         if (!comm->comms[i])
             continue;
-        bool inside = qn_cuda_enter_blocking(d, NULL) == QN_OK;
-        if (inside && !lost)
+        if (qn_cuda_enter_blocking(d, NULL) == QN_OK) {
             (void)comm->nc.destroy(comm->comms[i]);
-        else
-            (void)comm->nc.abort_comm(comm->comms[i]);
-        if (inside)
             qn_cuda_gate_leave(d);
+        } else {
+            (void)comm->nc.abort_comm(comm->comms[i]);
+        }
     }
+    pthread_mutex_destroy(&comm->lock);
     qn_cuda_library_close(comm->library);
     qn_free(comm);
 }
@@ -132,6 +217,7 @@ qn_status qn_cuda_comm_new(qn_accel *const *accels, int n, qn_acomm **out,
     qn_acomm *c = qn_calloc(1, sizeof *c);
     if (!c)
         return qn_fail(err, QN_NO_MEMORY, "out of memory for a communicator");
+    pthread_mutex_init(&c->lock, NULL);
     c->n = n;
     for (int i = 0; i < n; i++)
         c->devices[i] = qn_cuda_of(accels[i]);
@@ -149,10 +235,12 @@ qn_status qn_cuda_comm_new(qn_accel *const *accels, int n, qn_acomm **out,
                                   err);
     if (st == QN_OK)
         st = start(c, err);
-    if (st == QN_OK)
-        *out = c;
-    else
+    if (st != QN_OK) {
         qn_cuda_comm_free(c);
+        return st;
+    }
+    list(c);
+    *out = c;
     return st;
 }
 
@@ -271,6 +359,29 @@ static void leave_turn(const qn_collective_part *p, qn_status *st, qn_error *err
         *st = now;
 }
 
+/* All ranks' calls, or none where a device was lost meanwhile. */
+static qn_status group(qn_acomm *comm, const qn_collective_call *call,
+                       ncclDataType_t type, size_t count, qn_error *err)
+{
+    ncclResult_t r = ncclSuccess;
+    const char *what = "beginning a collective";
+    pthread_mutex_lock(&comm->lock);
+    bool aborted = comm->aborted;
+    if (!aborted)
+        r = comm->nc.group_start();
+    if (!aborted && r == ncclSuccess) {
+        what = "a collective";
+        for (int i = 0; r == ncclSuccess && i < comm->n; i++)
+            r = one(comm, i, call, type, count);
+        /* the group ends in any case, or the next one would be inside it */
+        ncclResult_t ended = comm->nc.group_end();
+        r = r == ncclSuccess ? ended : r;
+    }
+    pthread_mutex_unlock(&comm->lock);
+    return aborted ? qn_cuda_lost(lost_one(comm), err)
+                   : check(comm, r, what, err);
+}
+
 qn_status qn_cuda_collective(qn_acomm *comm, const qn_collective_call *call,
                              qn_error *err)
 {
@@ -290,14 +401,7 @@ qn_status qn_cuda_collective(qn_acomm *comm, const qn_collective_call *call,
     }
     if (st != QN_OK || !count)
         return st;
-    ncclResult_t r = comm->nc.group_start();
-    if (r != ncclSuccess)
-        return check(comm, r, "beginning a collective", err);
-    for (int i = 0; r == ncclSuccess && i < comm->n; i++)
-        r = one(comm, i, call, type, count);
-    /* the group ends in any case, or the next one would be inside it */
-    ncclResult_t ended = comm->nc.group_end();
-    st = check(comm, r == ncclSuccess ? ended : r, "a collective", err);
+    st = group(comm, call, type, count, err);
     for (int i = 0; i < comm->n; i++)
         leave_turn(&call->parts[i], &st, err);
     return st;

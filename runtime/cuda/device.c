@@ -103,6 +103,7 @@ static void device_free(qn_accel *accel)
     }
     qn_cuda_driver_close(&d->cu);
     pthread_cond_destroy(&d->reaper.work);
+    pthread_mutex_destroy(&d->comms.lock);
     pthread_mutex_destroy(&d->reaper.lock);
     pthread_mutex_destroy(&d->code.lock);
     qn_cuda_gate_release(&d->gate);
@@ -183,6 +184,7 @@ static void locks_init(qn_cuda_device *d)
     qn_cuda_gate_init(&d->gate);
     pthread_mutex_init(&d->code.lock, NULL);
     pthread_mutex_init(&d->reaper.lock, NULL);
+    pthread_mutex_init(&d->comms.lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&d->reaper.work, &attr);

@@ -14,6 +14,8 @@
  *   code.lock     modules and functions               (module.c); held across a
  *                 load, by threads that prepare plans
  *   reaper.lock   notices that are new                (reaper.c)
+ *   comms.lock    the device's communicators          (comm.c); a communicator's
+ *                 own lock may be taken while it is held
  * The rest is immutable after qn_cuda_open(), or atomic.
  *
  * Every call makes the device's context current on its thread first
@@ -54,6 +56,17 @@ typedef struct qn_cuda_reaper {
     bool stop;
 } qn_cuda_reaper;
 
+/* Communicators that a device is in. */
+typedef struct qn_cuda_comm_link {
+    qn_acomm *comm;
+    struct qn_cuda_comm_link *next;
+} qn_cuda_comm_link;
+
+typedef struct qn_cuda_comms {
+    pthread_mutex_t lock;
+    qn_cuda_comm_link *first;
+} qn_cuda_comms;
+
 typedef struct qn_cuda_device {
     qn_accel base; /* first: a qn_accel is one of these */
     struct qn_accel_ops ops; /* granule differs from card to card */
@@ -78,6 +91,7 @@ typedef struct qn_cuda_device {
     qn_cuda_gate gate;
     qn_cuda_code code;
     qn_cuda_reaper reaper;
+    qn_cuda_comms comms;
     /* libs.h: each library's functions and handle, NULL until opened */
     void *blas, *dnn;
     char blas_version[48], dnn_version[48]; /* "cuBLASLt 13.0.2" */
@@ -206,6 +220,10 @@ void qn_cuda_graph_free(qn_accel *accel, qn_agraph *graph);
 qn_status qn_cuda_comm_new(qn_accel *const *accels, int n, qn_acomm **out,
                            qn_error *err);
 void qn_cuda_comm_free(qn_acomm *comm);
+/* Ends the device's collectives that wait for a device which is lost, and would
+ * for ever. `ask`: those that are not known to be are asked. True: it is in some
+ * communicator. */
+bool qn_cuda_comms_look(qn_cuda_device *d, bool ask);
 qn_status qn_cuda_collective(qn_acomm *comm, const qn_collective_call *call,
                              qn_error *err);
 

@@ -10,7 +10,8 @@
  * Between two rounds it waits, cheaper the longer nothing has happened:
  *
  *   under 50 us   not at all: small models answer sooner than a thread wakes up
- *   one lane      in the driver, for the oldest; nothing can overtake it
+ *   one lane      in the driver, for the oldest; nothing can overtake it. Not
+ *                 where collectives may wait for a device that gets lost
  *   more lanes    asleep for a sixteenth of the time that has passed, 50 us to
  *                 1 ms: an answer is late by at most 6 %, a new notice wakes it.
  *                 Waiting in the driver here would hold up a run of 1 ms on
@@ -133,11 +134,13 @@ static void *reap(void *arg)
         if (sweep(d, &w))
             since = qn_clock_ns();
         nap = 0;
+        bool hot = now < since + HOT_NS;
+        bool peers = qn_cuda_comms_look(d, w.first && !hot);
         if (!w.first)
             continue;
-        if (now < since + HOT_NS)
+        if (hot)
             sched_yield();
-        else if (atomic_load(&d->lanes) <= 1)
+        else if (atomic_load(&d->lanes) <= 1 && !peers)
             block(d, &w);
         else
             nap = nap_for(now - since);
