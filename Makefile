@@ -51,7 +51,7 @@ QUERN := $(BUILD)/quern
 IMAGES ?= 6000
 TESTDATA ?= /usr/share/libonnx-testdata/data
 
-.PHONY: all serve check unit e2e verify replay fuzz-run lint asan tsan fuzz bench format \
+.PHONY: all serve check unit e2e verify replay fuzz-run lint asan cuda-asan tsan fuzz bench format \
         image image-cuda install clean help
 all: $(QUERN) cuda ## build build/quern, the libraries, the CUDA plug-in
 
@@ -117,17 +117,18 @@ verify: $(QUERN) ## ONNX backend tests of Debian's libonnx-testdata
 
 # Both install what they need, in sub-makes so that the build comes after it.
 serve: ## install what is missing, build, serve the examples on 127.0.0.1:8000
-	sh deploy/install-deps.sh build
+	sh deploy/install-deps.sh build $(if $(HAVE_CUDA),nvcc)
 	@echo "building with $$(nproc) jobs: some minutes the first time"
 	@$(MAKE) --no-print-directory -j$$(nproc) all
 	@echo "open http://127.0.0.1:8000/ (Ctrl-C ends it; QUERN_PORT chooses a port)"
 	$(QUERN) serve --models models/examples
 
 check: ## install what is missing, build, run every test
-	sh deploy/install-deps.sh build test
+	sh deploy/install-deps.sh build test $(if $(HAVE_CUDA),cuda)
 	$(MAKE) --no-print-directory -j$$(nproc) all
 	$(MAKE) --no-print-directory -j$$(nproc) unit
 	$(MAKE) --no-print-directory replay e2e verify
+	$(MAKE) --no-print-directory -j$$(nproc) cuda-check
 
 lint: ## style and structure; see tests/lint.sh
 	CC="$(CC)" sh tests/lint.sh
@@ -137,7 +138,12 @@ ASAN = -fsanitize=address,undefined -fno-sanitize-recover=undefined \
 asan: ## unit and end-to-end tests under AddressSanitizer and UBSan
 	$(MAKE) --no-print-directory BUILD=build-asan OPT=-O1 SAN="$(ASAN)" \
 	    unit replay e2e
-tsan: ## the same under ThreadSanitizer
+# what runs here is the plug-in's host code, and our kernels compiled for the host
+cuda-asan: ## tests of the plug-in on emulated CUDA under AddressSanitizer and UBSan
+	$(MAKE) --no-print-directory BUILD=build-asan OPT=-O1 SAN="$(ASAN)" \
+	    cuda-stand-ins
+	$(MAKE) --no-print-directory BUILD=build-asan OPT=-O1 SAN="$(ASAN)" cuda-unit
+tsan: ## unit and end-to-end tests under ThreadSanitizer
 	$(MAKE) --no-print-directory BUILD=build-tsan OPT=-O1 \
 	    SAN="-fsanitize=thread -fno-omit-frame-pointer" \
 	    IMAGES=600 unit e2e
@@ -192,7 +198,7 @@ clean: ## remove what was built
 	rm -rf build build-clang build-asan build-tsan build-fuzz
 
 help: ## this list
-	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' \
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' \
 	    $(MAKEFILE_LIST)
 
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD) $(CUDA_IMAGES) -name '*.d' 2>/dev/null)

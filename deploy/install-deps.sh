@@ -3,11 +3,16 @@
 # Install the Debian packages that Quern needs and that are missing, with apt,
 # as root or through sudo. Says what it does; does nothing if nothing is missing.
 #
-#   install-deps.sh [build] [test] [lint] [image]      default: build
+#   install-deps.sh [build] [nvcc] [test] [cuda] [lint] [image]     default: build
+#
+# nvcc, cuda: what nvcc and the tests on emulated CUDA need of Debian. CUDA itself
+# is installed by nothing here; README.md says where it comes from.
 set -eu
 
 build="gcc make curl libc6-dev libmicrohttpd-dev libjansson-dev libssl-dev"
 test="libcmocka-dev libonnx-testdata"
+nvcc="g++"
+cuda="$nvcc python3 strace"
 lint="clang"
 image="buildah debootstrap"
 
@@ -16,9 +21,11 @@ for set in "${@:-build}"; do
     case $set in
         build) wanted="$wanted $build" ;;
         test) wanted="$wanted $test" ;;
+        nvcc) wanted="$wanted $nvcc" ;;
+        cuda) wanted="$wanted $cuda" ;;
         lint) wanted="$wanted $lint" ;;
         image) wanted="$wanted $image" ;;
-        *) echo "install-deps: no set '$set' (build, test, lint, image)" >&2
+        *) echo "install-deps: no set '$set' (build, nvcc, test, cuda, lint, image)" >&2
            exit 2 ;;
     esac
 done

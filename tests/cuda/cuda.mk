@@ -3,8 +3,11 @@
 #
 #   make cuda-emu     build/cuda-emu/: libcuda.so.1 and the host's builds of our
 #                     kernels, libquern-kernels-emu.so
-#   make cuda-check   the tests that need them
-#   make cuda-e2e     the server with them, and what its start costs
+#   make cuda-check   all of tests/cuda, which is these four:
+#   make cuda-stand-ins   the stand-ins do as their manuals say
+#   make cuda-unit        the plug-in, operators, schedules: runtime/cuda/cuda.mk
+#   make cuda-verify      the ONNX backend tests with --device cuda
+#   make cuda-e2e         the server with them, and what its start costs
 
 EMU := $(BUILD)/cuda-emu
 EMU_SRC := $(addprefix tests/cuda/emu/,capture.c copy.c driver.c errors.c \
@@ -23,17 +26,25 @@ EMU_CXXFLAGS = -std=c++17 -x c++ -DQN_CUDA_EMU -I. -Itests/cuda/emu $(OPT) -g -f
     -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wvla -Wundef -Wformat=2 \
     -Wno-unknown-pragmas -Wno-sign-conversion $(WERROR) $(SAN) $(CXXFLAGS)
 
-.PHONY: cuda-emu cuda-check cuda-e2e
+.PHONY: cuda-emu cuda-check cuda-stand-ins cuda-verify cuda-e2e
 ifneq ($(HAVE_CUDA),)
 cuda-emu: $(EMU_DRIVER) $(EMU_KERNELS)
-cuda-check: cuda-emu $(CUDA_TEST_BIN) $(EMU_TEST_KERNELS) ## tests on emulated CUDA
+# one after the other: some measure, and their lines are counted
+cuda-check: $(QUERN) cuda cuda-emu ## everything in tests/cuda, on emulated CUDA
+	$(MAKE) --no-print-directory cuda-stand-ins
+	$(MAKE) --no-print-directory cuda-unit
+	$(MAKE) --no-print-directory cuda-verify
+	$(MAKE) --no-print-directory cuda-e2e
+cuda-stand-ins: cuda-emu $(EMU_TEST_KERNELS) ## tests of what stands in for CUDA
 	@set -e; for t in $(CUDA_TEST_BIN); do echo "== $$t"; $$t; done
-cuda-e2e: $(QUERN) $(CUDA_LIB) cuda-emu ## the server on emulated cards
+cuda-verify: $(QUERN) cuda $(if $(CUDA_EMU_DIR),cuda-emu) ## quern verify --device cuda
+	@$(CUDA_TEST_ENV) sh tests/cuda/verify.sh $(QUERN) $(TESTDATA)
+cuda-e2e: $(QUERN) cuda cuda-emu ## the server on emulated cards
 	python3 tests/cuda/serve.py $(QUERN)
 	sh tests/cuda/startup.sh $(QUERN)
 else
-cuda-emu cuda-check cuda-e2e:
-	@echo "SKIP emulated CUDA: nvcc or cuda.h is not here (CUDA_HOME)"
+cuda-emu cuda-check cuda-stand-ins cuda-unit cuda-verify cuda-e2e:
+	@echo "SKIP 1: emulated CUDA: nvcc or cuda.h is not here (CUDA_HOME)"
 endif
 
 # Functions of our own stay inside, so that stand-ins find the driver's alone.
@@ -73,3 +84,5 @@ $(EMU_TEST_BIN): $(BUILD)/tests/cuda/%: $(BUILD)/tests/cuda/%.o $(EMU_DRIVER) \
 	    -o $@ -lcmocka -ldl -lm
 
 include tests/cuda/emu/libs.mk
+# by then it has all of them
+cuda-stand-ins: $(CUDA_TEST_BIN)

@@ -41,5 +41,4 @@ $(EMU_LIBS_TEST): %: %.o $(EMU_LIBS)
 emu-libs: $(EMU_LIBS)
 ifneq ($(HAVE_CUDA),)
 cuda-emu: emu-libs
-cuda-check: $(EMU_LIBS_TEST)
 endif
