@@ -5,6 +5,7 @@
 
 enum {
     WARM_RUNS = 2,       /* plain ones: libraries have loaded what they load */
+    MOST_DOUBLINGS = 12, /* of them, after captures that failed */
     MAX_INSTANCES = 128, /* of a device */
 };
 
@@ -83,26 +84,29 @@ static void move_leases(const qn_instance *i, bool keep)
     move_parts(i->slot->ledger, &i->device_lease, keep);
 }
 
-static size_t lease_bytes(const qn_lease *lease)
+/* No lock held, in no list. */
+static void destroy(qn_instance *i)
 {
-    size_t sum = 0;
-    for (unsigned p = 0; p < QN_LEASE_PARTS; p++)
-        sum += lease->parts[p].charged;
-    return sum;
-}
-
-/* No lock held, in no list. Returns the bytes that came back. */
-static size_t destroy(qn_instance *i)
-{
-    size_t bytes = i->bytes + lease_bytes(&i->lease) +
-                   lease_bytes(&i->device_lease);
     i->slot->accel->ops->graph_free(i->slot->accel, i->graph);
     qn_ledger_give_back(i->slot->ledger, QN_MEM_GRAPH, i->bytes);
     move_leases(i, false);
     qn_pool_release(i->runtime->pool, &i->lease);
     qn_pool_release(i->slot->pool, &i->device_lease);
     qn_free(i);
-    return bytes;
+}
+
+static bool drop_oldest(qn_accel_slot *slot)
+{
+    pthread_mutex_lock(&slot->graph_lock);
+    qn_instance *i = slot->oldest;
+    if (i) {
+        take_idle(i);
+        leave_plan(i);
+    }
+    pthread_mutex_unlock(&slot->graph_lock);
+    if (i)
+        destroy(i);
+    return i != NULL;
 }
 
 /* ---- for runs ---- */
@@ -146,12 +150,19 @@ void qn_graphs_forget(qn_run *run)
 }
 
 /* Somebody could use the memory: instances are not kept then. */
-static bool wanted_elsewhere(const qn_accel_slot *slot, const qn_runtime *rt)
+static bool starved(const qn_runtime *rt)
 {
-    qn_pool_state host, device;
-    qn_pool_read(rt->pool, &host);
-    qn_pool_read(slot->pool, &device);
-    return host.waiters || device.waiters;
+    qn_pool_state s;
+    qn_pool_read(rt->pool, &s);
+    for (uint32_t i = 0; !s.starved && i < rt->n_accels; i++)
+        qn_pool_read(rt->accels[i].pool, &s);
+    return s.starved;
+}
+
+static unsigned warm_after(const qn_plan *plan)
+{
+    unsigned n = atomic_load(&plan->capture_failures);
+    return (unsigned)WARM_RUNS << (n < MOST_DOUBLINGS ? n : MOST_DOUBLINGS);
 }
 
 bool qn_graphs_wanted(const qn_run *run)
@@ -159,7 +170,7 @@ bool qn_graphs_wanted(const qn_run *run)
     const qn_plan *plan = run->plan;
     if (!plan->capturable || run->string_bytes || run->instance ||
         run->session->options.no_graphs || run->session->options.sync_launch ||
-        atomic_load(&run->plan->plain_runs) < WARM_RUNS)
+        atomic_load(&plan->plain_runs) < warm_after(plan))
         return false;
     qn_accel_slot *slot = slot_of(run);
     uint32_t n = 0;
@@ -167,8 +178,11 @@ bool qn_graphs_wanted(const qn_run *run)
     for (const qn_instance *i = plan->instances; i; i = i->next)
         n++;
     pthread_mutex_unlock(&slot->graph_lock);
-    /* more could not run at once */
-    return n < slot->n_lanes && !wanted_elsewhere(slot, run->session->runtime);
+    /* more are not out at once: their leases are what runs have before and
+     * after their time on a lane, too */
+    const qn_runtime *rt = run->session->runtime;
+    uint32_t most = (uint32_t)rt->options.max_running;
+    return n < (most > slot->n_lanes ? most : slot->n_lanes) && !starved(rt);
 }
 
 bool qn_graphs_keep(qn_run *run, qn_agraph *graph, size_t bytes)
@@ -197,52 +211,53 @@ bool qn_graphs_keep(qn_run *run, qn_agraph *graph, size_t bytes)
     bool over = ++slot->n_instances > MAX_INSTANCES;
     pthread_mutex_unlock(&slot->graph_lock);
     if (over)
-        (void)qn_graphs_drop(slot, 1);
+        (void)drop_oldest(slot);
+    qn_graphs_relieve(run->session->runtime); /* the slot is somebody's */
     return true;
 }
 
 void qn_graphs_return(qn_run *run)
 {
     qn_instance *i = run->instance;
-    bool drop = wanted_elsewhere(i->slot, i->runtime);
+    qn_accel_slot *slot = i->slot;
+    qn_runtime *rt = i->runtime;
     run->instance = NULL;
     memset(&run->lease, 0, sizeof run->lease);
     memset(run->device_leases, 0, sizeof run->device_leases);
-    pthread_mutex_lock(&i->slot->graph_lock);
-    if (drop)
-        leave_plan(i);
-    else
-        put_idle(i);
-    pthread_mutex_unlock(&i->slot->graph_lock);
-    if (drop)
-        (void)destroy(i);
+    pthread_mutex_lock(&slot->graph_lock);
+    put_idle(i); /* and then anybody's to drop */
+    pthread_mutex_unlock(&slot->graph_lock);
+    qn_graphs_relieve(rt);
+}
+
+void qn_graphs_failed(qn_run *run)
+{
+    atomic_fetch_add(&run->plan->capture_failures, 1);
+    atomic_store(&run->plan->plain_runs, 0);
 }
 
 void qn_graphs_count(qn_run *run)
 {
     if (run->plan->capturable && run->status == QN_OK &&
-        atomic_load(&run->plan->plain_runs) < WARM_RUNS)
+        atomic_load(&run->plan->plain_runs) < warm_after(run->plan))
         atomic_fetch_add(&run->plan->plain_runs, 1);
 }
 
 /* ---- giving up ---- */
 
-size_t qn_graphs_drop(qn_accel_slot *slot, size_t bytes)
+bool qn_graphs_give_up(void *arg)
 {
-    size_t got = 0;
-    while (got < bytes) {
-        pthread_mutex_lock(&slot->graph_lock);
-        qn_instance *i = slot->oldest;
-        if (i) {
-            take_idle(i);
-            leave_plan(i);
-        }
-        pthread_mutex_unlock(&slot->graph_lock);
-        if (!i)
-            break;
-        got += destroy(i);
+    const qn_runtime *rt = arg;
+    bool any = false;
+    for (uint32_t n = 0; n < rt->n_accels; n++)
+        any |= drop_oldest(&rt->accels[n]);
+    return any;
+}
+
+void qn_graphs_relieve(qn_runtime *rt)
+{
+    while (rt->n_accels && starved(rt) && qn_graphs_give_up(rt)) {
     }
-    return got;
 }
 
 void qn_graphs_drop_plan(qn_plan *plan)
@@ -260,6 +275,6 @@ void qn_graphs_drop_plan(qn_plan *plan)
         pthread_mutex_unlock(&slot->graph_lock);
         if (!i)
             return;
-        (void)destroy(i);
+        destroy(i);
     }
 }

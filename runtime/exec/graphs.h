@@ -10,8 +10,8 @@
  *
  * Instances are made outside of every lock, by the run that needs one, one at a
  * time on a device; a run that cannot capture launches plainly. Idle instances
- * go, least recently used first, when somebody waits for memory, when there are
- * too many, and with their plan.
+ * go, least recently used first, when somebody waits for memory or lacks it, when
+ * there are too many, and with their plan.
  */
 #ifndef QN_EXEC_GRAPHS_H
 #define QN_EXEC_GRAPHS_H
@@ -24,7 +24,8 @@ typedef struct qn_instance qn_instance;
 bool qn_graphs_lease(qn_run *run);
 /* The run has one, but it failed: from now on its lease is like any other. */
 void qn_graphs_forget(qn_run *run);
-/* Should this run, which holds a lease, be captured? */
+/* Should this run, which holds a lease, be captured? Not where captures failed
+ * before twice as many plain runs have passed. */
 bool qn_graphs_wanted(const qn_run *run);
 /* The graph that was captured for the run: its lease becomes an instance's.
  * False: no memory for it, and the graph is freed. */
@@ -34,9 +35,16 @@ qn_agraph *qn_graphs_of(const qn_run *run);
 void qn_graphs_return(qn_run *run);
 /* A run of the plan has ended without one. */
 void qn_graphs_count(qn_run *run);
+/* The run's capture, or its graph, has failed. */
+void qn_graphs_failed(qn_run *run);
 
-/* Give up idle instances until `bytes` are back; returns how many are. */
-size_t qn_graphs_drop(qn_accel_slot *slot, size_t bytes);
+/* Give up an idle instance, of each device the one that was used least recently
+ * (arg: a qn_runtime). False: there is none. Any thread without locks. */
+bool qn_graphs_give_up(void *arg);
+/* As long as somebody waits for memory, and not for his turn, idle instances go.
+ * Called whenever one becomes idle, and whenever somebody begins to wait, or has
+ * his turn: whoever comes second sees the other. */
+void qn_graphs_relieve(qn_runtime *runtime);
 /* All of a plan's, which nobody uses any more. */
 void qn_graphs_drop_plan(qn_plan *plan);
 

@@ -327,17 +327,23 @@ static bool capture(qn_run *run)
     qn_agraph *graph = NULL;
     size_t bytes = 0;
     bool paused = false;
-    if (ops->capture_begin(q->lanes[0], &err) != QN_OK)
+    qn_status st = ops->capture_begin(q->lanes[0], &err);
+    if (st != QN_OK) {
+        if (st != QN_BUSY)
+            qn_graphs_failed(run);
         return false;
+    }
     run->status = begin(run);
     if (run->status == QN_OK)
         run->status = go_on(run, NULL, &paused);
     trace_end(run);
     end_lane(run, 0);
-    qn_status st = ops->capture_end(
-        q->lanes[0], run->status == QN_OK ? &graph : NULL, &bytes, &err);
+    st = ops->capture_end(q->lanes[0], run->status == QN_OK ? &graph : NULL,
+                          &bytes, &err);
     bool kept = run->status == QN_OK && st == QN_OK &&
                 qn_graphs_keep(run, graph, bytes);
+    if (!kept && run->status != QN_CANCELLED && run->status != QN_DEADLINE)
+        qn_graphs_failed(run);
     /* nothing has run yet: the walk starts, or starts over */
     run->status = QN_OK;
     run->error = (qn_error){ 0 };
@@ -368,6 +374,7 @@ static bool launch_graph(qn_run *run)
         q->ended = true;
         return true;
     }
+    qn_graphs_failed(run);
     qn_graphs_forget(run); /* plain launches say what is wrong, if it is more */
     run->error = (qn_error){ 0 };
     return false;

@@ -63,6 +63,8 @@ void qn_lease_release(qn_run *run)
     }
     for (unsigned n = 0; n < n_pools(run); n++)
         qn_pool_release(pool_of(run, n), lease_of(run, n));
+    /* whose turn it is now may still lack memory */
+    qn_graphs_relieve(run->session->runtime);
 }
 
 /* Whose memory it is that fails. */
@@ -90,37 +92,17 @@ static qn_status take_others(qn_run *run, unsigned held, unsigned *at,
     return QN_OK;
 }
 
-/* Idle graphs hold memory that the run, which is in line or not, could have.
- * Nothing of the run but its number of pools is looked at: it may be gone. */
-static bool drop_graphs(qn_session *s, uint32_t n_accels, size_t bytes)
-{
-    bool any = false;
-    for (uint32_t n = 0; n < n_accels; n++)
-        any |= qn_graphs_drop(s->accels[n], bytes) != 0;
-    return any;
-}
-
-static size_t wanted_bytes(const qn_lease *lease)
-{
-    size_t sum = 0;
-    for (unsigned i = 0; i < QN_LEASE_PARTS; i++)
-        sum += lease->parts[i].bytes;
-    return sum;
-}
-
 /* From pool `n` on, until all is held or one has to be waited for. */
 static qn_status wait_from(qn_run *run, unsigned n, qn_error *err)
 {
     for (;;) {
         run->waits_for = n;
         run->waiter.lease = lease_of(run, n);
-        qn_session *session = run->session;
-        uint32_t n_accels = n_pools(run) - 1;
-        size_t bytes = wanted_bytes(run->waiter.lease);
+        qn_runtime *rt = run->session->runtime;
         qn_status st = qn_pool_wait(pool_of(run, n), &run->waiter, err);
         if (st == QN_NO_MEMORY) {
             /* in line: the run may be somebody else's now */
-            (void)drop_graphs(session, n_accels, bytes);
+            qn_graphs_relieve(rt);
             return st;
         }
         if (st != QN_OK)
@@ -164,8 +146,7 @@ qn_status qn_run_lease(qn_run *run, void (*leased)(qn_run *, void *, qn_status),
         st = wait_from(run, 0, err);
     } else {
         st = take_others(run, UINT32_MAX, &at, err);
-        if (st == QN_NO_MEMORY &&
-            drop_graphs(run->session, n_pools(run) - 1, SIZE_MAX))
+        while (st == QN_NO_MEMORY && qn_graphs_give_up(run->session->runtime))
             st = take_others(run, UINT32_MAX, &at, err);
     }
     if (st == QN_OK)

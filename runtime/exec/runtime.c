@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/exec/graphs.h"
 #include "runtime/exec/limits.h"
 #include "runtime/exec/session_impl.h"
 
@@ -63,6 +64,10 @@ qn_status qn_runtime_new(const qn_runtime_options *options, qn_runtime **out,
         qn_runtime_free(rt);
         return st;
     }
+    if (rt->n_accels)
+        qn_pool_set_hoard(rt->pool, qn_graphs_give_up, rt);
+    for (uint32_t i = 0; i < rt->n_accels; i++)
+        qn_pool_set_hoard(rt->accels[i].pool, qn_graphs_give_up, rt);
     *out = rt;
     return QN_OK;
 }

@@ -141,7 +141,8 @@ qn_status qn_ledger_charge_all(qn_ledger *ledger,
         size_t (*reclaim)(void *, size_t) = ledger->reclaim;
         void *arg = ledger->reclaim_arg;
         size_t freed = 0;
-        if (reclaim && s->by_class[QN_MEM_CACHE]) {
+        if (reclaim &&
+            (s->by_class[QN_MEM_CACHE] || s->by_class[QN_MEM_GRAPH])) {
             pthread_mutex_unlock(&ledger->lock);
             freed = reclaim(arg, total - room);
             pthread_mutex_lock(&ledger->lock);

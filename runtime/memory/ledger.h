@@ -56,7 +56,7 @@ void qn_ledger_free(qn_ledger *ledger);
 /*
  * QN_TOO_LARGE when bytes exceed what could ever be free (budget less STATIC);
  * QN_NO_MEMORY when they do not fit now. Before refusing, the ledger asks its
- * reclaimer (the pool) to give up cached pages.
+ * reclaimer (the pool) to give up cached pages, and idle graphs.
  */
 QN_NODISCARD qn_status qn_ledger_charge(qn_ledger *ledger, qn_mem cls,
                                         size_t bytes, qn_error *err);
@@ -80,7 +80,7 @@ QN_NODISCARD qn_status qn_ledger_exchange(qn_ledger *ledger, size_t cached,
 
 void qn_ledger_read(qn_ledger *ledger, qn_ledger_state *out);
 
-/* One reclaimer: frees up to `want` bytes of CACHE, gives them back through
+/* One reclaimer: frees about `want` bytes of CACHE, gives them back through
  * qn_ledger_give_back, returns how many. Called without the ledger's lock. */
 void qn_ledger_set_reclaimer(qn_ledger *ledger,
                              size_t (*reclaim)(void *arg, size_t want),

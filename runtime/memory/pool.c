@@ -522,6 +522,12 @@ static void release(qn_pool *pool, qn_lease *lease, unsigned from, unsigned to)
     qn_pool_trim_to_limit(pool);
 }
 
+void qn_pool_set_hoard(qn_pool *pool, bool (*give_up)(void *arg), void *arg)
+{
+    pool->hoard = give_up;
+    pool->hoard_arg = arg;
+}
+
 void qn_pool_give_slot(qn_pool *pool, qn_lease *lease)
 {
     pthread_mutex_lock(&pool->lock);
@@ -548,5 +554,8 @@ void qn_pool_read(qn_pool *pool, qn_pool_state *out)
     pthread_mutex_lock(&pool->lock);
     *out = pool->state;
     out->cached = pool->cache.bytes;
+    out->starved = 0;
+    for (const qn_waiter *w = pool->first; w; w = w->next)
+        out->starved += slot_free(pool, w->lease);
     pthread_mutex_unlock(&pool->lock);
 }

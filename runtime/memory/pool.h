@@ -115,6 +115,12 @@ QN_NODISCARD qn_status qn_pool_wait(qn_pool *pool, qn_waiter *waiter,
 /* Leave the queue. True: granted() was not and will not be called. */
 bool qn_pool_cancel(qn_pool *pool, qn_waiter *waiter);
 
+/* Somebody holds leases that he can do without: give_up() gives one back to its
+ * pool, or returns false. It is called where bytes are missing, and without a
+ * lock, by charges to the ledger and by mappings that fail. Leases are another
+ * matter: see `starved`. Set it before the pool is used. */
+void qn_pool_set_hoard(qn_pool *pool, bool (*give_up)(void *arg), void *arg);
+
 /* Give back the lease's slot alone; its memory stays. Idempotent. */
 void qn_pool_give_slot(qn_pool *pool, qn_lease *lease);
 /* Give back one part (by index), or all that are left. Idempotent. */
@@ -125,6 +131,7 @@ typedef struct qn_pool_state {
     size_t leased, cached; /* bytes */
     size_t leases;         /* parts out */
     size_t waiters;
+    size_t starved;        /* of these: wait for memory, and not for a slot */
     size_t slots;          /* in use */
     uint64_t granted, waited, refused; /* since the start */
 } qn_pool_state;

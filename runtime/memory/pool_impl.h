@@ -15,6 +15,8 @@ struct qn_pool {
     qn_ledger *ledger;
     qn_pool_source sources[QN_POOL_SOURCES];
     size_t page, max_waiters, max_slots, cache_bytes;
+    bool (*hoard)(void *arg); /* NULL: none */
+    void *hoard_arg;
 
     pthread_mutex_t lock; /* guards all below */
     qn_cache cache;
@@ -28,7 +30,8 @@ struct qn_pool {
 void qn_pool_unmap(qn_pool *pool, unsigned source, void *data, size_t bytes);
 /* Unmap a detached list and give its nodes back. */
 void qn_pool_unmap_list(qn_pool *pool, qn_cache_list list);
-/* The source, and once more with the cache gone: it holds mappings too. */
+/* The source, and once more with the cache gone, and with each lease of the hoard:
+ * they hold mappings too. */
 void *qn_pool_map(qn_pool *pool, unsigned source, size_t bytes);
 /* Cached bytes above what is worth keeping go, oldest first. */
 void qn_pool_trim_to_limit(qn_pool *pool);

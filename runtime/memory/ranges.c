@@ -49,7 +49,11 @@ size_t qn_pool_whole_pages(const qn_pool *pool, size_t bytes)
 
 size_t qn_pool_reclaim(void *arg, size_t want)
 {
-    return give_up(arg, qn_pool_whole_pages(arg, want), 0);
+    qn_pool *pool = arg;
+    size_t got = give_up(pool, qn_pool_whole_pages(pool, want), 0);
+    while (got < want && pool->hoard && pool->hoard(pool->hoard_arg))
+        got += give_up(pool, qn_pool_whole_pages(pool, want - got), 0);
+    return got;
 }
 
 size_t qn_pool_trim(qn_pool *pool, size_t keep)
@@ -57,13 +61,16 @@ size_t qn_pool_trim(qn_pool *pool, size_t keep)
     return give_up(pool, SIZE_MAX, qn_pool_whole_pages(pool, keep));
 }
 
-/* The source, and once more with the cache gone: it holds mappings too. */
 void *qn_pool_map(qn_pool *pool, unsigned source, size_t bytes)
 {
     const qn_pool_source *s = &pool->sources[source];
     void *p = s->map(s->arg, bytes);
     if (!p && qn_pool_trim(pool, 0))
         p = s->map(s->arg, bytes);
+    while (!p && pool->hoard && pool->hoard(pool->hoard_arg)) {
+        (void)qn_pool_trim(pool, 0);
+        p = s->map(s->arg, bytes);
+    }
     return p;
 }
 

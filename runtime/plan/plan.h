@@ -128,7 +128,8 @@ struct qn_plan {
     uint32_t n_records, end_record; /* from there: made after the last step */
     uint32_t waits_naive, waits_kept; /* what the planner saw, and needs */
     bool capturable; /* all on one device, and the host reads nothing of it */
-    atomic_uint plain_runs; /* that ended well, before the first capture */
+    /* That ended well, since the last capture that failed; and how many did. */
+    atomic_uint plain_runs, capture_failures;
     struct qn_instance *instances; /* exec/graphs.c */
     const uint32_t *in_values, *out_values; /* values[] */
     size_t *in_offsets, *out_offsets;       /* in their lease parts */
