@@ -20,7 +20,7 @@ enum {
  * owns it. */
 qn_graph *model_build(int kind, int depth);
 /* Input set number `set`, not only below MODEL_SETS: bit 0 is the batch size less
- * 1, bit 1 + i decides If number i. Data lie in `region`. */
+ * 1, bit 1 + i decides If number i, 256 more are one in the batch more. Data lie in `region`. */
 qn_tensor model_input(int kind, int set, qn_region *region);
 const char *model_name(int kind);
 
