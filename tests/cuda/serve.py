@@ -25,6 +25,9 @@ QUERN = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build/quern")
 EMU = os.path.join(os.path.dirname(QUERN), "cuda-emu")
 PATIENCE = 60  # seconds until a server is ready
 DIGITS = os.path.join(ROOT, "models", "examples", "digits")
+SPLIT = os.path.join(ROOT, "models", "examples-split", "mlp")
+STRINGS = os.path.join(os.environ.get("TESTDATA", "/usr/share/libonnx-testdata/data"), "node",
+                       "test_cast_FLOAT_to_STRING", "model.onnx")
 
 passed = failed = 0
 part = ""
@@ -50,13 +53,19 @@ def has(what, text, piece):
 # ---- a server
 
 class Server:
-    """Of a repository {id: config or None}; every model is the digits one."""
+    """Of a repository {id: config or None}; a model is the digits one, or as its id
+    says one of strings, the example over two ranks, and that on the cpu."""
 
     def __init__(self, models, *flags, emu=True, ready=True, **env):
         self.dir = tempfile.mkdtemp(prefix="quern-serve-")
         for name, config in models.items():
-            shutil.copytree(DIGITS, os.path.join(self.dir, "models", name))
-            with open(os.path.join(self.dir, "models", name, "config.json"), "w") as f:
+            to = os.path.join(self.dir, "models", name)
+            if name == "strings":
+                os.makedirs(os.path.join(to, "1"))
+                shutil.copy(STRINGS, os.path.join(to, "1"))
+            else:
+                shutil.copytree(SPLIT if name.startswith("split") else DIGITS, to)
+            with open(os.path.join(to, "config.json"), "w") as f:
                 json.dump(config or {}, f)
         full = {k: v for k, v in os.environ.items()
                 if not k.startswith("QN_EMU_") and k != "LD_LIBRARY_PATH"}
@@ -210,9 +219,10 @@ def exact(what, ledger):
 class Load:
     """Clients that ask in circles until they are stopped."""
 
-    def __init__(self, server, model, clients, images=(1, 3, 8)):
-        self.server, self.model, self.images = server, model, images
-        self.answers = []  # (status, body, headers)
+    def __init__(self, server, model, clients, bodies=None):
+        self.server, self.model = server, model
+        self.bodies = bodies or [request(n) for n in (1, 3, 8)]
+        self.answers = []  # (status, body)
         self.going = True
         self.threads = [threading.Thread(target=self.ask, args=(i,)) for i in range(clients)]
         for t in self.threads:
@@ -223,8 +233,7 @@ class Load:
         c = self.server.connect()
         while self.going:
             try:
-                status, headers, body = call(c, "POST", path,
-                                             request(self.images[i % len(self.images)]))
+                status, _, body = call(c, "POST", path, self.bodies[i % len(self.bodies)])
             except (OSError, http.client.HTTPException):
                 c.close()
                 if self.server.process.poll() is not None:
@@ -232,7 +241,7 @@ class Load:
                 time.sleep(0.01)
                 c = self.server.connect()
                 continue
-            self.answers.append((status, body, headers, self.images[i % len(self.images)]))
+            self.answers.append((status, body))
             i += 1
             if status != 200:
                 time.sleep(0.005)
@@ -287,7 +296,7 @@ def part_serve():
     """The answers are the cpu's; configuration, status, metadata, metrics."""
     models = {"digits": None, "host": {"device": "cpu"},
               "tf32": {"device": "cuda:0", "precision": "tf32", "streams": 1, "graphs": False},
-              "absent": {"device": "cuda:3"}}
+              "absent": {"device": "cuda:3"}, "strings": None}
     with Server(models, "--device", "cuda", "--lanes", "3") as s:
         before = s.device()
         for n in (1, 2, 7, 33):
@@ -318,6 +327,9 @@ def part_serve():
              p["launches"])
         same("on the cpu", p["on_cpu"], [])
         check("copies", p["copies"] >= 2 and p["copy_bytes"] > 0, p)
+        same("what has no kernel there", s.json("/v1/models/strings")["placement"]["on_cpu"],
+             [{"operator": "Cast", "kernels": 1}])
+        has("in the log, too", s.log(), "0 of 1 kernels; on the cpu: Cast x 1;")
         same("tf32", s.json("/v1/models/tf32")["placement"]["precision"], "tf32")
         same("host", s.json("/v1/models/host")["device"], "cpu")
         has("a card that is not open", s.json("/v1/models/absent")["versions"][0]["reason"],
@@ -353,11 +365,6 @@ def launches_at_start(*flags, **env):
         n = s.device()["launches"]
         s.stop()
     return n
-
-
-def fault(at, code):
-    """A card that fails in the `at`-th launch, or as early in a captured graph."""
-    return f"cuLaunchKernel:{at}:{code},cuGraphLaunch:60:{code}"
 
 
 def part_exit():
@@ -397,10 +404,9 @@ def part_exit():
 
 
 def part_fall_back():
-    """The same with --on-device-fault cpu: ready again, on the cpu."""
-    at = launches_at_start() + 300
+    """The same with --on-device-fault cpu, in a captured graph: ready again, on the cpu."""
     with Server({"digits": None, "host": {"device": "cpu"}}, "--device", "cuda",
-                "--on-device-fault", "cpu", QN_EMU_FAIL=fault(at, 719),
+                "--on-device-fault", "cpu", QN_EMU_FAIL="cuGraphLaunch:60:719",
                 QN_EMU_DELAY_US=300) as s:
         _, _, wanted = s.infer("host", 3)
         load = Load(s, "digits", 16)
@@ -495,14 +501,14 @@ def part_two():
     for lose in (False, True):
         env = {"QN_EMU_DEVICES": 2, "QN_EMU_DELAY_US": 200}
         if lose:
-            env["QN_EMU_FAIL"] = fault(1000, 700)
+            env["QN_EMU_FAIL"] = "cuGraphLaunch:100:700"
         with Server(models, "--device", "cuda:0,1", "--on-device-fault", "cpu", **env) as s:
             m = s.json("/v1/models/digits")
             same("replicas", [r["device"] for r in m["replicas"]], ["cuda:0", "cuda:1"])
             same("a model of one card", s.json("/v1/models/second")["device"], "cuda:1")
             start = [s.device(i)["launches"] for i in (0, 1)]
             _, _, wanted = s.infer("host", 3)
-            load = Load(s, "digits", 12, images=(3,))
+            load = Load(s, "digits", 12, bodies=(request(3),))
             if lose:
                 check("one is lost", until(
                     lambda: any(s.device(i)["lost"] for i in (0, 1))), s.log()[-400:])
@@ -533,10 +539,60 @@ def part_two():
             s.stop()
 
 
+def part_split():
+    """A model over two ranks: a card each; too few cards; a card that is lost."""
+    ranks = {"ranks": ["rank0.onnx", "rank1.onnx"]}
+    models = {"split": ranks, "split-cpu": {**ranks, "device": "cpu"},
+              "split-cuda": {**ranks, "device": "cuda"}}
+    with open(os.path.join(SPLIT, "request.json"), encoding="utf-8") as f:
+        body = f.read()
+
+    def ask(s, model):
+        c = s.connect()
+        answer = call(c, "POST", f"/v1/models/{model}:infer", body)
+        c.close()
+        return answer
+
+    def values(answer):
+        return json.loads(answer[2])["outputs"][0]["data"]
+
+    def alike(a, b):
+        return all(math.isclose(x, y, rel_tol=1e-4, abs_tol=1e-6)
+                   for x, y in zip(values(a), values(b), strict=True))
+
+    with Server(models, "--device", "cuda:0,1", "--on-device-fault", "cpu",
+                QN_EMU_DEVICES=2, QN_EMU_FAIL="cuLaunchKernel:400:700") as s:
+        same("where", s.json("/v1/models/split")["device"], "cuda:0+cuda:1")
+        plain, there = ask(s, "split-cpu"), ask(s, "split")
+        same("answered", (plain[0], there[0]), (200, 200))
+        check("as on the cpu", alike(plain, there), there)
+        same("precision", there[1].get("X-Quern-Precision"), "fp32")
+        load = Load(s, "split", 8, bodies=(body,))
+        check("one is lost", until(lambda: load.count(503) > 0), s.log()[-400:])
+        check("ready again", until(lambda: s.get("/readyz")[0] == 200))
+        n = load.count(200)
+        check("served", until(lambda: load.count(200) > n + 20))
+        answers = load.stop()
+        same("only 200 and 503", {a[0] for a in answers} - {200, 503}, set())
+        check("all are right", all(alike(plain, (0, 0, a[1])) for a in answers if a[0] == 200))
+        same("where it is now", s.json("/v1/models/split")["device"], "cpu")
+        exact("the host", s.json("/v1/status")["memory"])
+        for i in (0, 1):
+            exact(f"card {i}", s.device(i)["memory"])
+            same(f"card {i}: static", s.device(i)["memory"]["by_class"]["static"], 0)
+        s.stop()
+    with Server(models, "--device", "cuda:0") as s:
+        same("too few cards", s.json("/v1/models/split")["device"], "cpu")
+        has("too few, and asked for", s.json("/v1/models/split-cuda")["versions"][0]["reason"],
+            "cards for 2 ranks, and there are 1")
+        same("an answer", values(ask(s, "split")), values(plain))
+        s.stop()
+
+
 def main():
     global part
     wanted = sys.argv[2] if len(sys.argv) > 2 else None
-    for name in ("words", "serve", "exit", "fall_back", "memory", "two"):
+    for name in ("words", "serve", "exit", "fall_back", "memory", "two", "split"):
         if wanted in (None, name):
             part = name
             globals()["part_" + name]()
