@@ -50,8 +50,6 @@ def has(what, text, piece):
     check(f"{what}: no {piece!r}", piece in text, text)
 
 
-# ---- a server
-
 class Server:
     """Of a repository {id: config or None}; a model is the digits one, or as its id
     says one of strings, the example over two ranks, and that on the cpu."""
@@ -256,8 +254,6 @@ class Load:
     def count(self, status):
         return sum(a[0] == status for a in list(self.answers))
 
-
-# ---- parts
 
 def part_words():
     """What cannot be opened is a line in the log; a wrong word is an error."""
