@@ -72,7 +72,7 @@ static void rows_piece(void *arg, int64_t begin, int64_t end, int thread)
 
 static qn_status attention_prepare(qn_prepare *p, qn_error *err)
 {
-    size_t keys = (size_t)p->in[1].shape.dims[2];
+    size_t keys = (size_t)p->in[1].shape.dims[p->in[1].shape.rank - 2];
     if (!qn_mul_size(keys, (size_t)p->max_threads * sizeof(double),
                      &p->workspace))
         return qn_fail(err, QN_TOO_LARGE, "%zu keys are too many", keys);

@@ -7,13 +7,16 @@
 
 #include <stdio.h>
 
+_Static_assert((int)QN_ATTENTION_MOST >= (int)QN_ATTENTION_DEPTH,
+               "what the pass that makes these nodes counts on");
+
 typedef struct attention_state {
     const qn_cuda_fn *fn;
     uint32_t threads, shared;
 } attention_state;
 
-/* Depths are not known before shapes are, so the plan has to refuse. A depth is
- * a model's constant: the pass that makes these nodes looks at it. */
+/* Depths are not known before shapes are, so the plan has to refuse; the pass
+ * that makes these nodes keeps to QN_ATTENTION_DEPTH. */
 static qn_status attention_prepare(qn_prepare *p, qn_error *err)
 {
     attention_state *s;

@@ -65,6 +65,7 @@ static bool whole(double x)
     return x == floor(x) && x > -0x1p24 && x < 0x1p24;
 }
 
+/* Of a Gemm; of a MatMul it is node->bias. */
 static bool has_c(const qn_node *node, uint32_t n_in, const qn_tensor *in)
 {
     return n_in - node->residual > 2 && qn_present(&in[2]);
@@ -113,13 +114,13 @@ static bool is_f32(const qn_node *node, uint32_t n_in, const qn_dtype *in)
     return in[0] == QN_F32;
 }
 
-/* only float is fused with what follows */
+/* activations are applied to float only */
 #define ROWS(op)                                                               \
     { .domain = "", .name = op, .since = 1, .until = UINT16_MAX,               \
-      .flags = QN_KERNEL_FUSES, .supports = is_f32, .prepare = prepare,        \
-      .launch = launch },                                                      \
+      .flags = QN_KERNEL_FUSES | QN_KERNEL_ADDS, .supports = is_f32,           \
+      .prepare = prepare, .launch = launch },                                  \
     { .domain = "", .name = op, .since = 1, .until = UINT16_MAX,               \
-      .prepare = prepare, .launch = launch }
+      .flags = QN_KERNEL_ADDS, .prepare = prepare, .launch = launch }
 
 static const qn_kernel rows[] = { ROWS("MatMul"), ROWS("Gemm") };
 

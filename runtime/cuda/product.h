@@ -24,8 +24,8 @@ typedef struct qn_cuda_product_of {
     int64_t dims[QN_MAX_RANK], step_a[QN_MAX_RANK], step_b[QN_MAX_RANK];
     double alpha, beta;
     int64_t c_rows, c_cols; /* of C: 0, 0 if absent, else 1 or m, 1 or n */
-    bool residual;          /* F32 only, as is act */
-    qn_act act;
+    bool residual;
+    qn_act act; /* F32 only */
     float act_a, act_b;
 } qn_cuda_product_of;
 

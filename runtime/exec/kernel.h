@@ -80,6 +80,9 @@ typedef enum qn_kernel_flag {
     /* Runs nodes whose order is QN_ORDER_NHWC. Elementwise operators need no
      * flag: they get physical shapes and do as always. */
     QN_KERNEL_NHWC = 1 << 1,
+    /* Products on accelerators, of f32, f16 and bf16: applies node->bias, and
+     * node->residual as above. */
+    QN_KERNEL_ADDS = 1 << 2,
 } qn_kernel_flag;
 
 typedef struct qn_kernel {

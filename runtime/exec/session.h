@@ -188,6 +188,16 @@ typedef struct qn_plan_space {
     size_t arena_bytes, lower_bound;
 } qn_plan_space;
 
+/* What fusion made of a plan's launches (plan/fuse.c). */
+typedef struct qn_plan_fused {
+    uint32_t chains;      /* launches of ai.quern.Chain, */
+    uint32_t chain_steps; /* and what they do */
+    uint32_t attention;   /* launches of ai.quern.Attention */
+    uint32_t sums;        /* biases and residuals that another launch adds, */
+    uint32_t activations; /* functions that it applies */
+    uint32_t saved;       /* launches that are not made for all of this */
+} qn_plan_fused;
+
 typedef struct qn_plan_report {
     size_t arena_bytes, lower_bound, no_reuse_bytes; /* over all devices */
     uint32_t n_spaces;        /* 1 and the session's accelerators */
@@ -204,6 +214,7 @@ typedef struct qn_plan_report {
     size_t lease_bytes; /* of one request: arena and these, in whole pages */
     size_t plan_bytes;  /* charged as PLAN */
     uint32_t launches, peak_launch;
+    qn_plan_fused fused;
     const char *peak_node; /* which kernel runs at the peak */
     const char *solver;    /* which method won */
     double build_ms;

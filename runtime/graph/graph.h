@@ -169,6 +169,8 @@ struct qn_node {
     qn_act act;
     float act_a, act_b;
     bool residual; /* the last input is added to output 0 before `act` */
+    bool bias; /* MatMul: input 2, as long as the output's last axis, is added
+                  to each row of output 0, before the residual */
     qn_memory_order order; /* order of rank-4 inputs and outputs */
     uint8_t place; /* space it runs in: 0 the cpu, n the session's device n-1 */
     uint8_t rank;  /* of a model that is split: which part it belongs to */

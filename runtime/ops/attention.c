@@ -6,8 +6,9 @@
  *
  *   Q [B, H, S, D]   K [B, G, T, D]   V [B, G, T, E]   ->   Y [B, H, S, E]
  *
- * G divides H: H / G heads in a row share keys and values. The mask, input 3,
- * broadcasts to [B, H, S, T]. Attributes: `scale`, by default 1 / sqrt(D), and
+ * G divides H: H / G heads in a row share keys and values. Without the axis of
+ * batches all are of rank 3, [H, S, D] and so on. The mask, input 3, broadcasts
+ * to [B, H, S, T], or [H, S, T]. Attributes: `scale`, by default 1 / sqrt(D), and
  * `causal`: query i sees keys up to i + T - S only, so that the last query sees
  * all. A query that sees nothing gives NaN, as Softmax of -inf alone does.
  */
@@ -23,11 +24,12 @@ static qn_status attention_shapes(const qn_infer *in, qn_error *err)
     const qn_shape *q = &in->in[0].shape, *k = &in->in[1].shape,
                    *v = &in->in[2].shape;
     char tq[QN_SHAPE_TEXT], tk[QN_SHAPE_TEXT], tv[QN_SHAPE_TEXT];
-    bool good = q->rank == 4 && k->rank == 4 && v->rank == 4 &&
-                k->dims[0] == q->dims[0] && v->dims[0] == q->dims[0] &&
-                k->dims[1] == v->dims[1] && k->dims[2] == v->dims[2] &&
-                k->dims[3] == q->dims[3];
-    if (good && (k->dims[1] ? q->dims[1] % k->dims[1] : q->dims[1]))
+    int h = q->rank - 3; /* axis of heads */
+    bool good = (h == 0 || h == 1) && k->rank == q->rank && v->rank == q->rank &&
+                (!h || (k->dims[0] == q->dims[0] && v->dims[0] == q->dims[0])) &&
+                k->dims[h] == v->dims[h] && k->dims[h + 1] == v->dims[h + 1] &&
+                k->dims[h + 2] == q->dims[h + 2];
+    if (good && (k->dims[h] ? q->dims[h] % k->dims[h] : q->dims[h]))
         good = false;
     if (!good)
         return qn_fail(err, QN_SHAPE,
@@ -45,7 +47,8 @@ static qn_status attention_infer(const qn_infer *in, qn_error *err)
         return st;
     const qn_shape *q = &in->in[0].shape;
     qn_shape scores = *q, both;
-    scores.dims[3] = in->in[1].shape.dims[2];
+    int last = q->rank - 1;
+    scores.dims[last] = in->in[1].shape.dims[last - 1];
     if (in->n_in > 3 && qn_present(&in->in[3])) {
         st = qn_shape_broadcast(&scores, &in->in[3].shape, &both, err);
         if (st != QN_OK)
@@ -59,7 +62,7 @@ static qn_status attention_infer(const qn_infer *in, qn_error *err)
         }
     }
     in->out[0].shape = *q;
-    in->out[0].shape.dims[3] = in->in[2].shape.dims[3];
+    in->out[0].shape.dims[last] = in->in[2].shape.dims[last];
     return QN_OK;
 }
 
@@ -67,14 +70,15 @@ void qn_attention_of(const qn_node *node, uint32_t n_in, const qn_tensor *in,
                      qn_attention *out)
 {
     const qn_shape *q = &in[0].shape, *k = &in[1].shape;
+    int h = q->rank - 3;
     memset(out, 0, sizeof *out);
-    out->batch = q->dims[0];
-    out->heads = q->dims[1];
-    out->queries = q->dims[2];
-    out->depth = q->dims[3];
-    out->groups = k->dims[1];
-    out->keys = k->dims[2];
-    out->values = in[2].shape.dims[3];
+    out->batch = h ? q->dims[0] : 1;
+    out->heads = q->dims[h];
+    out->queries = q->dims[h + 1];
+    out->depth = q->dims[h + 2];
+    out->groups = k->dims[h];
+    out->keys = k->dims[h + 1];
+    out->values = in[2].shape.dims[h + 2];
     out->causal = qn_node_int(node, "causal", 0) != 0;
     const qn_attr *scale = qn_node_attr(node, "scale");
     out->scale = scale ? (double)scale->f : 1 / sqrt((double)out->depth);

@@ -5,6 +5,9 @@
 
 #include "runtime/ops/op.h"
 
+/* Every device's kernel takes depths of keys and of values up to this. */
+enum { QN_ATTENTION_DEPTH = 128 };
+
 typedef struct qn_attention {
     int64_t batch, heads, queries, depth; /* B, H, S, D */
     int64_t groups, keys, values;         /* G, T, E */

@@ -74,6 +74,7 @@ typedef struct qn_builder {
     int32_t n_groups;
     int maybe; /* branches around whose condition is not known */
     qn_streams *streams; /* NULL: everything on the host's one queue */
+    qn_plan_fused fused;
     qn_error *err;
 } qn_builder;
 

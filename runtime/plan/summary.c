@@ -171,6 +171,7 @@ qn_status qn_build_report(qn_builder *b, const qn_places *p,
         .output_bytes = plan->out_bytes,
         .side_bytes = side, .lease_bytes = lease_bytes(plan, side),
         .launches = plan->n_steps, .peak_launch = renumber[peak],
+        .fused = b->fused,
         .peak_node = p->n && b->steps[peak].node
                          ? b->steps[peak].node->op_name : "",
         .solver = p->stats[fullest].winner, .device_bytes = device_bytes,
