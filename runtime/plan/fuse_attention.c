@@ -59,12 +59,15 @@ static bool scaled(const qn_fuse *f, uint32_t v, uint32_t *inner, double *by,
         if (!qn_fuse_scalar(f, s->in[1 - k], value(f, v)->dtype, &number) ||
             !same_shape(f, s->in[k], v))
             continue;
-        *by = divides ? 1 / (double)number : (double)number;
+        double factor = divides ? 1 / (double)number : (double)number;
+        /* what is not finite, or hides that the scores are not, stays */
+        if (!isfinite(factor) || factor == 0)
+            return false;
+        *by = factor;
         *inner = s->in[k];
         if (at)
             *at = qn_fuse_use_of(f, v).producer;
-        /* what is not finite, or hides that the scores are not, stays */
-        return isfinite(*by) && *by != 0;
+        return true;
     }
     return false;
 }
