@@ -157,8 +157,12 @@ static qn_status plan_graph(qn_graph *graph, void *arg, qn_error *err)
         status = plan_node(st, graph, graph->nodes[i], err);
     for (uint32_t i = 0; i < graph->n_outputs; i++) {
         const qn_value *c = constant_of(graph, graph->outputs[i]);
-        if (c)
-            st->slots[c->slot].plain = true;
+        if (!c)
+            continue;
+        st->slots[c->slot].plain = true;
+        /* a branch's, which anybody may read once it is known to be taken */
+        if (graph->parent && c->data->dtype != QN_STRING)
+            st->slots[c->slot].spaces |= (UINT32_C(1) << st->n_spaces) - 2;
     }
     /* defaults of inputs are the host's, as what a request would send */
     for (uint32_t i = 0; i < graph->n_inputs; i++)
