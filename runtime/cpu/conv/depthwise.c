@@ -66,8 +66,10 @@ static void one_strip(const rows_run *r, int64_t image, int64_t od, int64_t oh,
             v += r->bias[c];
         if (r->residual)
             v += r->residual[at + i];
-        if (r->clamp)
-            v = v < r->low ? r->low : v > r->high ? r->high : v;
+        if (r->clamp) { /* the upper bound wins */
+            v = v < r->low ? r->low : v;
+            v = v > r->high ? r->high : v;
+        }
         y[i] = v;
     }
     r->isa->act(r->end.act, r->end.act_a, r->end.act_b, y, (size_t)n);
