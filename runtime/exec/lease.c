@@ -67,9 +67,23 @@ void qn_lease_release(qn_run *run)
     qn_graphs_relieve(run->session->runtime);
 }
 
+/* Is a device of the run lost? Then its memory, and pinned memory, cannot be
+ * had, which is not the system's refusal. */
+static bool lost(const qn_run *run, qn_error *err)
+{
+    for (unsigned n = 1; n < n_pools(run); n++) {
+        qn_accel *accel = run->session->accels[n - 1]->accel;
+        if (accel->ops->dead(accel, err))
+            return true;
+    }
+    return false;
+}
+
 /* Whose memory it is that fails. */
 static qn_status name(const qn_run *run, unsigned n, qn_status st, qn_error *err)
 {
+    if (st == QN_DEVICE && lost(run, err))
+        return QN_DEVICE_LOST;
     if (n && err)
         qn_error_prefix(err, "%s", run->session->accels[n - 1]->accel->label);
     return st;
@@ -123,6 +137,7 @@ static void granted(qn_waiter *waiter, qn_status status)
         status = wait_from(run, n, NULL);
     if (status == QN_NO_MEMORY)
         return; /* in line again */
+    status = name(run, 0, status, NULL);
     if (status == QN_OK)
         got_lease(run);
     run->leased(run, run->leased_arg, status);
@@ -133,6 +148,8 @@ qn_status qn_run_lease(qn_run *run, void (*leased)(qn_run *, void *, qn_status),
 {
     qn_status st;
     unsigned at;
+    if (lost(run, err)) /* nothing to wait for */
+        return QN_DEVICE_LOST;
     set_parts(run);
     if (qn_graphs_lease(run)) {
         got_lease(run);
@@ -156,7 +173,11 @@ qn_status qn_run_lease(qn_run *run, void (*leased)(qn_run *, void *, qn_status),
 
 bool qn_run_lease_cancel(qn_run *run)
 {
-    return qn_pool_cancel(pool_of(run, run->waits_for), &run->waiter);
+    /* it may be on its way from one to another: then it is too late */
+    bool left = false;
+    for (unsigned n = 0; !left && n < n_pools(run); n++)
+        left = qn_pool_cancel(pool_of(run, n), &run->waiter);
+    return left;
 }
 
 void qn_run_release_arena(qn_run *run)

@@ -244,7 +244,7 @@ static void enqueue(qn_pool *pool, qn_waiter *w)
     else
         pool->first = w;
     pool->last = w;
-    w->queued = true;
+    atomic_store(&w->queued_in, pool);
     pool->state.waiters++;
     pool->state.waited++;
 }
@@ -259,7 +259,7 @@ static void dequeue(qn_pool *pool, qn_waiter *w)
         w->next->prev = w->prev;
     else
         pool->last = w->prev;
-    w->queued = false;
+    atomic_store(&w->queued_in, NULL);
     pool->state.waiters--;
 }
 
@@ -468,14 +468,14 @@ qn_status qn_pool_lease(qn_pool *pool, qn_lease *lease, qn_error *err)
 
 qn_status qn_pool_wait(qn_pool *pool, qn_waiter *waiter, qn_error *err)
 {
-    waiter->queued = false;
+    atomic_store(&waiter->queued_in, NULL);
     return lease_or_queue(pool, waiter->lease, waiter, err);
 }
 
 bool qn_pool_cancel(qn_pool *pool, qn_waiter *waiter)
 {
     pthread_mutex_lock(&pool->lock);
-    bool queued = waiter->queued;
+    bool queued = atomic_load(&waiter->queued_in) == pool;
     if (queued)
         dequeue(pool, waiter);
     pthread_mutex_unlock(&pool->lock);

@@ -19,6 +19,8 @@
 
 #include "runtime/memory/ledger.h"
 
+#include <stdatomic.h>
+
 #include <stdbool.h>
 
 enum { QN_LEASE_PARTS = 4, QN_POOL_MAX_BYPASS = 16 };
@@ -101,7 +103,8 @@ typedef struct qn_waiter {
     struct qn_waiter *prev, *next;
     size_t bytes;
     unsigned bypassed;
-    bool queued;
+    /* Whose queue it is in, or NULL; written under that pool's lock. */
+    _Atomic(struct qn_pool *) queued_in;
 } qn_waiter;
 
 /*
@@ -112,7 +115,8 @@ typedef struct qn_waiter {
  */
 QN_NODISCARD qn_status qn_pool_wait(qn_pool *pool, qn_waiter *waiter,
                                     qn_error *err);
-/* Leave the queue. True: granted() was not and will not be called. */
+/* Leave the queue. True: granted() was not and will not be called. False: the
+ * waiter is not in this pool's queue, though maybe in another's. */
 bool qn_pool_cancel(qn_pool *pool, qn_waiter *waiter);
 
 /* Somebody holds leases that he can do without: give_up() gives one back to its
