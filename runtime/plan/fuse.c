@@ -280,7 +280,8 @@ static bool activation(const qn_fuse *f, const qn_bstep *s, qn_act *act,
         *act = QN_ACT_CLIP;
         *x = qn_node_float(n, "min", -INFINITY);
         *y = qn_node_float(n, "max", INFINITY);
-        return clip_bound(f, s, 1, x) && clip_bound(f, s, 2, y);
+        /* bounds that cross, or are none, are left to the operator */
+        return clip_bound(f, s, 1, x) && clip_bound(f, s, 2, y) && *x <= *y;
     } else {
         return false;
     }
