@@ -108,6 +108,7 @@ static void write_plan(qn_json *j, const qn_served *served, qn_plan *plan,
         qn_json_uint(j, "copy_bytes", r.copy_bytes);
     }
     qn_json_uint(j, "launches", r.launches);
+    qn_json_uint(j, "launches_saved", r.fused.saved);
     qn_json_uint(j, "peak_launch", r.peak_launch);
     qn_json_string(j, "peak_kernel", r.peak_node ? r.peak_node : "");
     qn_json_string(j, "solver", r.solver ? r.solver : "");

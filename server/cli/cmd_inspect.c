@@ -190,6 +190,18 @@ static void print_blocks(const inspection *in)
     qn_table_release(&t);
 }
 
+static void print_fusion(const qn_plan_report *r)
+{
+    const qn_plan_fused *f = &r->fused;
+    if (!f->saved)
+        return;
+    printf("fusion   %u launches instead of %u: %u activations and %u sums with "
+           "the kernel before,\n", r->launches, r->launches + f->saved,
+           f->activations, f->sums);
+    printf("         %u chains of %u operators, %u attentions\n", f->chains,
+           f->chain_steps, f->attention);
+}
+
 static void print_memory(const inspection *in, size_t rows)
 {
     const qn_plan_report *r = &in->report;
@@ -208,6 +220,7 @@ static void print_memory(const inspection *in, size_t rows)
                (double)r->arena_bytes / (double)r->lower_bound,
                r->solver ? r->solver : "?", r->build_ms, r->peak_launch,
                r->launches, r->peak_node ? r->peak_node : "?");
+    print_fusion(r);
     printf("request  %s in whole pages: arena, inputs %s, outputs %s",
            qn_bytes_text(request_bytes(in), a), qn_bytes_text(r->input_bytes, b),
            qn_bytes_text(r->output_bytes, c));
@@ -307,6 +320,15 @@ static json_t *collectives_json(const qn_plan_report *r)
     return list;
 }
 
+static json_t *fusion_json(const qn_plan_fused *f)
+{
+    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i}", "activations",
+                     (int)f->activations, "sums", (int)f->sums, "chains",
+                     (int)f->chains, "chain_operators", (int)f->chain_steps,
+                     "attention", (int)f->attention, "launches_saved",
+                     (int)f->saved);
+}
+
 static void print_json(const inspection *in, const qn_options *o)
 {
     json_t *root = json_pack(
@@ -328,7 +350,7 @@ static void print_json(const inspection *in, const qn_options *o)
         json_object_update_new(
             root,
             json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:s, s:s, s:I, "
-                      "s:I, s:o, s:o}",
+                      "s:I, s:o, s:o, s:o}",
                       "arena_bytes", (json_int_t)r->arena_bytes, "lower_bound",
                       (json_int_t)r->lower_bound, "no_reuse_bytes",
                       (json_int_t)r->no_reuse_bytes, "input_bytes",
@@ -340,7 +362,8 @@ static void print_json(const inspection *in, const qn_options *o)
                       r->solver ? r->solver : "", "budget_bytes",
                       (json_int_t)in->ledger.budget, "fits",
                       (json_int_t)fit(in), "values", values_json(r),
-                      "collectives", collectives_json(r)));
+                      "collectives", collectives_json(r), "fusion",
+                      fusion_json(&r->fused)));
         qn_inspect_devices_json(&in->loaded, r, root);
     } else {
         json_object_set_new(root, "error", json_string(in->error.text));
