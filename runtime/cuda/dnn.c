@@ -139,6 +139,42 @@ static qn_status add(qn_cuda_dnn *dnn, const qn_cuda_dnn_conv *problem,
     return QN_OK;
 }
 
+/* "1x64x56x56" */
+static const char *dims_text(const int64_t *dims, int rank, char *buf,
+                             size_t size)
+{
+    size_t n = 0;
+    for (int i = 0; i < rank && n < size; i++)
+        n += (size_t)snprintf(buf + n, size - n, "%s%lld", i ? "x" : "",
+                              (long long)dims[i]);
+    return buf;
+}
+
+/* Which problems the library takes is its secret: one line for each new one. */
+static void tell(qn_cuda_device *dev, const qn_cuda_dnn_plan *p)
+{
+    const qn_cuda_dnn_conv *c = &p->problem;
+    char x[64], w[64], y[64], choice[96];
+    if (p->plan)
+        snprintf(choice, sizeof choice, "engine %lld, workspace %zu",
+                 (long long)p->engine, p->workspace);
+    else
+        snprintf(choice, sizeof choice, "none of %lld configurations",
+                 (long long)p->tried);
+    qn_logf(&dev->log, QN_LOG_DEBUG,
+            "%s: cuDNN: %s%s%s%s %s%s: %s by %s to %s, strides %lld %lld, "
+            "dilations %lld %lld, pads %lld %lld: %s",
+            dev->base.label, c->transposed ? "convtranspose" : "conv",
+            c->residual ? "+residual" : "", c->bias ? "+bias" : "",
+            c->relu ? "+relu" : "", qn_dtype_name((qn_dtype)c->dtype),
+            c->tf32 ? " rounded" : "", dims_text(c->x, c->rank, x, sizeof x),
+            dims_text(c->w, c->rank, w, sizeof w),
+            dims_text(c->y, c->rank, y, sizeof y), (long long)c->stride[0],
+            (long long)c->stride[1], (long long)c->dilation[0],
+            (long long)c->dilation[1], (long long)c->pad[0],
+            (long long)c->pad[1], choice);
+}
+
 qn_status qn_cuda_dnn_find(qn_accel *accel, const qn_cuda_dnn_conv *problem,
                            const qn_cuda_dnn_plan **out, qn_error *err)
 {
@@ -151,8 +187,11 @@ qn_status qn_cuda_dnn_find(qn_accel *accel, const qn_cuda_dnn_conv *problem,
         return st;
     pthread_mutex_lock(&dnn->lock);
     p = known(dnn, problem);
-    if (!p && dnn->n_plans < QN_CUDA_DNN_PLANS)
+    if (!p && dnn->n_plans < QN_CUDA_DNN_PLANS) {
         st = add(dnn, problem, &p, err);
+        if (st == QN_OK)
+            tell(dev, p);
+    }
     pthread_mutex_unlock(&dnn->lock);
     qn_cuda_gate_leave(dev);
     if (st == QN_OK && p && p->plan)

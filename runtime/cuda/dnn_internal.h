@@ -26,7 +26,8 @@ struct qn_cuda_dnn_plan {
     qn_cuda_dnn_conv problem;
     cudnnBackendDescriptor_t config, plan; /* NULL: there is no engine */
     size_t workspace;
-    pthread_mutex_t lock; /* execution */
+    int64_t engine, tried; /* cuDNN's number; configurations looked at */
+    pthread_mutex_t lock;  /* execution */
     struct qn_cuda_dnn_plan *next;
 };
 

@@ -261,8 +261,9 @@ static bool allowed(const qn_cuda_dnn_conv *p,
     return true;
 }
 
+/* *index: cuDNN's number for the engine, which the log names. */
 static bool engine_allowed(const qn_cuda_dnn *dnn, const qn_cuda_dnn_conv *p,
-                           cudnnBackendDescriptor_t config)
+                           cudnnBackendDescriptor_t config, int64_t *index)
 {
     cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
     cudnnBackendDescriptor_t engine = NULL;
@@ -278,6 +279,10 @@ static bool engine_allowed(const qn_cuda_dnn *dnn, const qn_cuda_dnn_conv *p,
                  CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &n,
                  notes) == CUDNN_STATUS_SUCCESS)
         ok = allowed(p, notes, n);
+    if (!ok || dnn->get(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX,
+                        CUDNN_TYPE_INT64, 1, &n,
+                        index) != CUDNN_STATUS_SUCCESS)
+        *index = -1;
     dnn->free(engine);
     return ok;
 }
@@ -288,7 +293,8 @@ static bool try_config(const qn_cuda_dnn *dnn, cudnnBackendDescriptor_t config,
 {
     cudnnBackendDescriptor_t plan = NULL;
     int64_t bytes = 0, n = 0;
-    if (!engine_allowed(dnn, &p->problem, config) ||
+    p->tried++;
+    if (!engine_allowed(dnn, &p->problem, config, &p->engine) ||
         dnn->new(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan) !=
             CUDNN_STATUS_SUCCESS)
         return false;

@@ -36,7 +36,8 @@ cuda-check: $(QUERN) cuda cuda-emu ## everything in tests/cuda, on emulated CUDA
 	$(MAKE) --no-print-directory cuda-verify
 	$(MAKE) --no-print-directory cuda-e2e
 cuda-stand-ins: cuda-emu $(EMU_TEST_KERNELS) ## tests of what stands in for CUDA
-	@set -e; for t in $(CUDA_TEST_BIN); do echo "== $$t"; $$t; done
+	@set -e; for t in $(CUDA_TEST_BIN); do echo "== $$t"; \
+	    LD_LIBRARY_PATH=$(abspath $(EMU)) $$t; done
 cuda-verify: $(QUERN) cuda $(if $(CUDA_EMU_DIR),cuda-emu) ## quern verify --device cuda
 	@$(CUDA_TEST_ENV) sh tests/cuda/verify.sh $(QUERN) $(TESTDATA)
 cuda-e2e: $(QUERN) cuda cuda-emu ## the server on emulated cards
@@ -86,3 +87,19 @@ $(EMU_TEST_BIN): $(BUILD)/tests/cuda/%: $(BUILD)/tests/cuda/%.o $(EMU_DRIVER) \
 include tests/cuda/emu/libs.mk
 # by then it has all of them
 cuda-stand-ins: $(CUDA_TEST_BIN)
+
+# ---- for a machine with a card: tests/cuda/gpu-check.sh
+
+CARD := $(BUILD)/tests/cuda/card/card
+CARD_POISON := $(BUILD)/tests/cuda/card/libpoison.so
+$(CARD): $(CARD).o $(BUILD)/tests/cuda/card/networks.o $(SUPPORT_OBJ) $(SERVER_LIB) $(LIB)
+	$(call SAY,LD,$@)
+	$(Q)$(CC) $(LDFLAGS_ALL) $^ -o $@ -lcmocka -lmicrohttpd $(LIBS)
+$(CARD_POISON): tests/cuda/card/poison.c
+	@mkdir -p $(@D)
+	$(call SAY,LD,$@)
+	$(Q)$(CC) $(CFLAGS_ALL) -fPIC -shared -isystem $(CUDA_HOME)/include $< -o $@ -ldl
+
+.PHONY: gpu-check-build
+# all that it runs, so that it need not build
+gpu-check-build: $(QUERN) cuda $(CUDA_UNIT_BIN) $(CARD) $(CARD_POISON)

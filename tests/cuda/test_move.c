@@ -180,7 +180,7 @@ static void test_concat(void **state)
 static void test_many_parts(void **state)
 {
     enum { N = 30 }; /* QN_CONCAT_PARTS and some */
-    static const float value[64] = { 1, 2, 3, 4, 5, 6, 7, 8, 9 };
+    static const float value[5 * N] = { 1, 2, 3, 4, 5, 6, 7, 8, 9 };
     (void)state;
     test_node t;
     test_node_init(&t, "Concat", 13, N, 1);

@@ -66,7 +66,8 @@ static cudnnStatus_t find(const struct qn_dnn_desc *pack, struct area *area)
 }
 
 /* areas[0] is the output. The residual may be the output's own memory where
- * both are laid out alike: each element is read before it is written. */
+ * both are laid out alike: each element is read before it is written. For one
+ * image of one pixel it looks like a bias and is taken for one. */
 static void check_overlaps(const struct area *areas, size_t n,
                            const struct call *c)
 {
@@ -75,11 +76,11 @@ static void check_overlaps(const struct area *areas, size_t n,
                     areas[i].bytes))
             qn_emu_report("cudnnBackendExecute: the workspace overlaps %s",
                           areas[i].name);
-        bool in_place = areas[i].tensor == &c->graph.z &&
+        const struct qn_dnn_tensor *a = areas[i].tensor, *y = areas[0].tensor;
+        bool in_place = (a == &c->graph.z || a == &c->graph.bias) &&
                         areas[i].at == areas[0].at &&
-                        memcmp(areas[i].tensor->stride,
-                               areas[0].tensor->stride,
-                               sizeof areas[0].tensor->stride) == 0;
+                        memcmp(a->dim, y->dim, sizeof y->dim) == 0 &&
+                        memcmp(a->stride, y->stride, sizeof y->stride) == 0;
         if (i > 0 && !in_place &&
             overlap(areas[0].at, areas[0].bytes, areas[i].at, areas[i].bytes))
             qn_emu_report("cudnnBackendExecute: the output overlaps %s",

@@ -2,6 +2,7 @@
 #include "tests/cuda/support/emu.h"
 
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct {
@@ -16,6 +17,9 @@ static const struct {
 const test_emu *test_emu_find(void)
 {
     static test_emu emu;
+    /* as on a card: what uses these functions is left out */
+    if (getenv("QN_TEST_AS_CARD"))
+        return NULL;
     void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
     if (!library)
         return NULL;
