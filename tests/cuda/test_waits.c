@@ -107,6 +107,10 @@ static bool races(qn_session *s, qn_plan *plan, int kind, account *a, char *text
     return !clean && report.races;
 }
 
+/* Operators as they are written: more steps. And where the arms of a branch end
+ * in chains, each path waits for what the Add behind them reads, at places of
+ * its own: its wait is for the planner, which goes by what all paths know at the
+ * same place, and no path shows a race without it. */
 static void one_plan(int kind, uint32_t streams, int depth, totals *t)
 {
     account a;
@@ -121,7 +125,8 @@ static void one_plan(int kind, uint32_t streams, int depth, totals *t)
     qn_runtime *rt = executor_runtime(&(qn_runtime_options){ .lanes = 2 });
     qn_session *s = executor_session(
         rt, model_build(kind, depth),
-        &(qn_session_options){ .streams = streams, .no_graphs = true }, &a);
+        &(qn_session_options){ .streams = streams, .no_graphs = true,
+                               .no_passes = true }, &a);
     qn_tensor in = model_input(kind, 0, &region);
     a.trace.arg = &v;
     if (qn_session_plan(s, &in, &plan, &err) != QN_OK)
