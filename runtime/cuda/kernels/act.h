@@ -28,7 +28,8 @@ QN_DEVICE float qn_device_act(int act, float a, float b, float x)
     case QN_DEVICE_ACT_RELU:
         return x < 0.0f ? 0.0f : x;
     case QN_DEVICE_ACT_CLIP:
-        return x < a ? a : x > b ? b : x;
+        y = x < a ? a : x; /* b where the bounds are the wrong way round */
+        return y > b ? b : y;
     case QN_DEVICE_ACT_LEAKY:
         return x < 0.0f ? a * x : x;
     case QN_DEVICE_ACT_SIGMOID:
