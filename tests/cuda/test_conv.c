@@ -171,6 +171,11 @@ static const fused_row fused[] = {
       { .in_place = true }, 1, NULL },
     { "Conv", SAME, { X8, W8, "f32 8" }, QN_ACT_CLIP, 0, 6, false, { 0 }, 1,
       "conv_finish" },
+    /* the upper bound wins */
+    { "Conv", SAME, { X8, W8, "f32 8" }, QN_ACT_CLIP, 0.5f, -0.25f, false,
+      { 0 }, 1, "conv_finish" },
+    { "Conv", NULL, { "f32 1,2,1,1", "f32 2,2,1,1", "", "f32 1,2,1,1" },
+      QN_ACT_RELU, 0, 0, true, { .in_place = true }, 1, NULL },
     { "Conv", SAME, { X8, W8, "f32 8", X8 }, QN_ACT_HARD_SWISH, 0, 0, true,
       { .in_place = true }, 1, "conv_finish" },
     { "Conv", SAME, { X8, W8, "f32 8", X8 }, QN_ACT_RELU, 0, 0, true,
