@@ -107,11 +107,37 @@ static void test_cache_is_bounded(void **state)
     close_pool(&f);
 }
 
+/* Who waits for one pool, and then for another, may be cancelled by somebody who
+ * has seen it wait for the first. */
+static void test_cancel_in_another_pool(void **state)
+{
+    fixture f, g;
+    qn_pool_state s;
+    (void)state;
+    open_pool(&f, 1, 0);
+    open_pool(&g, 1, 0);
+    qn_lease hold = lease_of(MIB, true), wanted = lease_of(MIB, true);
+    qn_waiter w = { .lease = &wanted, .granted = on_granted, .arg = &g };
+    assert_int_equal(qn_pool_lease(g.pool, &hold, NULL), QN_OK);
+    assert_int_equal(qn_pool_wait(g.pool, &w, NULL), QN_NO_MEMORY);
+    assert_false(qn_pool_cancel(f.pool, &w));
+    qn_pool_read(f.pool, &s);
+    assert_int_equal(s.waiters, 0);
+    qn_pool_read(g.pool, &s);
+    assert_int_equal(s.waiters, 1);
+    assert_true(qn_pool_cancel(g.pool, &w));
+    qn_pool_release(g.pool, &hold);
+    assert_int_equal(g.granted, 0);
+    close_pool(&f);
+    close_pool(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_slots_bound_who_computes),
         cmocka_unit_test(test_cache_is_bounded),
+        cmocka_unit_test(test_cancel_in_another_pool),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
