@@ -86,11 +86,12 @@ static void on_event(void *arg, qn_status status)
     q->resume(run);
 }
 
-/* True: reached, or never to be. False: on_event() will be called. */
+/* True: reached, or never to be, as on a lost device. False: on_event() will be
+ * called. */
 static bool reached(qn_run *run, uint32_t lane, uint32_t event)
 {
     qn_issue *q = ((qn_exec *)run->exec)->issue;
-    if (q->lost || ops_of(run, lane)->query(q->lanes[lane], event))
+    if (ops_of(run, lane)->query(q->lanes[lane], event))
         return true;
     q->notice = (qn_notice){ .fn = on_event, .arg = run };
     ops_of(run, lane)->notify(q->lanes[lane], event, &q->notice);
@@ -125,8 +126,21 @@ static qn_status begin(qn_run *run)
     return st;
 }
 
-/* All streams of a lane are joined into stream 0. A device that does not even
- * take that is dead, or will be idle soon: the last event says so. */
+/* Streams that could not be joined are waited for one by one. An event that is
+ * not recorded would be that of an earlier run, and reached: so a second try, in
+ * case the first failed for want of memory. */
+static void end_apart(qn_run *run, uint32_t i)
+{
+    qn_issue *q = ((qn_exec *)run->exec)->issue;
+    for (unsigned s = 0; s < QN_ACCEL_STREAMS; s++)
+        if (ops_of(run, i)->record(q->lanes[i], s, stream_event(run, s), NULL) !=
+            QN_OK)
+            (void)!ops_of(run, i)->record(q->lanes[i], s, stream_event(run, s),
+                                          NULL);
+    q->apart[i] = true;
+}
+
+/* All streams of a lane are joined into stream 0. */
 static void end_lane(qn_run *run, uint32_t i)
 {
     const qn_issue *q = ((qn_exec *)run->exec)->issue;
@@ -148,8 +162,23 @@ static void end_lane(qn_run *run, uint32_t i)
         st = ops->end(q->lanes[i], &run->error);
     if (st == QN_OK)
         st = ops->record(q->lanes[i], 0, walk_event(run), &run->error);
+    if (st != QN_OK)
+        end_apart(run, i);
     if (st != QN_OK && run->status == QN_OK)
         run->status = st;
+}
+
+/* Each lane is asked by itself: that another device is lost says nothing of what
+ * this one still does in the run's memory. */
+static bool lane_ended(qn_run *run, uint32_t i)
+{
+    const qn_issue *q = ((qn_exec *)run->exec)->issue;
+    if (!q->apart[i])
+        return reached(run, i, walk_event(run));
+    for (unsigned s = 0; s < QN_ACCEL_STREAMS; s++)
+        if (!reached(run, i, stream_event(run, s)))
+            return false;
+    return true;
 }
 
 static void see_faults(qn_run *run, uint32_t i)
@@ -177,7 +206,7 @@ static bool finish(qn_run *run)
             end_lane(run, i);
     }
     while (q->ending < n_lanes(run)) {
-        if (!reached(run, q->ending, walk_event(run)))
+        if (!lane_ended(run, q->ending))
             return false;
         if (ops_of(run, q->ending)->dead(
                 run->session->accels[q->ending]->accel, NULL)) {
@@ -213,11 +242,12 @@ static qn_status make_records(qn_run *run, uint32_t first, uint32_t n)
 /* False: the walk goes on later, and looks at all of them again. */
 static bool host_waits(qn_run *run, const qn_step *s)
 {
+    const qn_issue *q = ((qn_exec *)run->exec)->issue;
     for (uint32_t k = 0; k < s->n_host_waits; k++) {
         uint32_t r = s->host_waits[k], i, end;
         lanes_of(run, run->plan->records[r].queue, &i, &end);
         for (; i < end; i++)
-            if (!reached(run, i, r))
+            if (!q->lost && !reached(run, i, r))
                 return false;
     }
     return true;
@@ -289,7 +319,8 @@ static qn_status go_on(qn_run *run, qn_team *team, bool *paused)
         if (!must_see(run, s))
             continue;
         st = record_on(run, s->queue, walk_event(run));
-        if (st == QN_OK && !reached(run, s->space - 1u, walk_event(run))) {
+        if (st == QN_OK && !q->lost &&
+            !reached(run, s->space - 1u, walk_event(run))) {
             *paused = true;
             return QN_OK;
         }

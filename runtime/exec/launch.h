@@ -24,6 +24,7 @@ typedef struct qn_issue {
     void (*resume)(qn_run *run);
     bool lost; /* a device is gone: there is nothing to wait for */
     uint32_t ending;    /* lanes whose end was seen, when all is enqueued */
+    bool apart[QN_SESSION_ACCELS]; /* each stream's end is waited for */
     bool begun, arrived, ended; /* arrived: the next step's records are made */
     /* pinned, as all of the lease's host memory is */
     int64_t counts[8];
