@@ -98,6 +98,27 @@ static void on_worker(void *arg, qn_team *team)
     qn_lane_give(rt, lane);
 }
 
+static qn_issue *issue_of(const qn_run *run)
+{
+    return ((qn_exec *)run->exec)->issue;
+}
+
+/* The run, and its session, may be gone after this. Its devices' lanes go back
+ * then, since done() may have to be quick with what it was called for. */
+static void report(qn_run *run)
+{
+    qn_device_lane *held[QN_SESSION_ACCELS];
+    qn_accel_slot *slots[QN_SESSION_ACCELS];
+    uint32_t n = issue_of(run) ? issue_of(run)->n_held : 0;
+    if (n) {
+        memcpy(held, issue_of(run)->held, sizeof held);
+        memcpy(slots, run->session->accels, sizeof slots);
+    }
+    run->done(run, run->done_arg);
+    for (uint32_t i = 0; i < n; i++)
+        qn_device_lane_give(slots[i], held[i]);
+}
+
 /* A stream of the host's workers, and this is the first work on it. */
 static void start_on_host(qn_run *run, qn_work_fn fn)
 {
@@ -105,7 +126,7 @@ static void start_on_host(qn_run *run, qn_work_fn fn)
     run->lane = lane;
     if (!lane) {
         run->status = run->error.status;
-        run->done(run, run->done_arg);
+        report(run);
         return;
     }
     /* a lane is idle, so its queue cannot be full */
@@ -113,11 +134,6 @@ static void start_on_host(qn_run *run, qn_work_fn fn)
 }
 
 /* ---- on accelerators ---- */
-
-static qn_issue *issue_of(const qn_run *run)
-{
-    return ((qn_exec *)run->exec)->issue;
-}
 
 static void walk(void *arg, qn_team *team);
 
@@ -137,15 +153,7 @@ static void walk(void *arg, qn_team *team)
     if (!qn_issue_steps(run, team, walk_on))
         return; /* not even a look at it: it may go on already */
     run->times.done_ns = qn_clock_ns();
-    qn_device_lane *held[QN_SESSION_ACCELS];
-    qn_accel_slot *slots[QN_SESSION_ACCELS];
-    uint32_t n = issue_of(run)->n_held;
-    memcpy(held, issue_of(run)->held, sizeof held);
-    memcpy(slots, run->session->accels, sizeof slots);
-    /* the run, and its session, may be gone after this */
-    run->done(run, run->done_arg);
-    for (uint32_t i = 0; i < n; i++)
-        qn_device_lane_give(slots[i], held[i]);
+    report(run);
     qn_lane_give(rt, lane);
 }
 
