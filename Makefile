@@ -142,7 +142,8 @@ asan: ## unit and end-to-end tests under AddressSanitizer and UBSan
 cuda-asan: ## tests of the plug-in on emulated CUDA under AddressSanitizer and UBSan
 	$(MAKE) --no-print-directory BUILD=build-asan OPT=-O1 SAN="$(ASAN)" \
 	    cuda-stand-ins
-	$(MAKE) --no-print-directory BUILD=build-asan OPT=-O1 SAN="$(ASAN)" cuda-unit
+	LSAN_OPTIONS=suppressions=$(CURDIR)/tests/cuda/emu/lsan.supp:print_suppressions=0 \
+	    $(MAKE) --no-print-directory BUILD=build-asan OPT=-O1 SAN="$(ASAN)" cuda-unit
 tsan: ## unit and end-to-end tests under ThreadSanitizer
 	$(MAKE) --no-print-directory BUILD=build-tsan OPT=-O1 \
 	    SAN="-fsanitize=thread -fno-omit-frame-pointer" \
