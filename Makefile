@@ -46,6 +46,8 @@ SERVER_LIB := $(BUILD)/libquern-server.a
 TEST_SRC := $(sort $(wildcard tests/test_*.c))
 TEST_BIN := $(TEST_SRC:tests/%.c=$(BUILD)/tests/%)
 SUPPORT_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/support/*.c)))
+# a library, so that a test links what it uses and may bring its own of the rest
+SUPPORT_LIB := $(BUILD)/tests/libsupport.a
 
 QUERN := $(BUILD)/quern
 IMAGES ?= 6000
@@ -74,6 +76,10 @@ $(SERVER_LIB): $(SERVER_OBJ)
 	@rm -f $@
 	$(Q)ar rcs $@ $^
 
+$(SUPPORT_LIB): $(SUPPORT_OBJ)
+	@rm -f $@
+	$(Q)ar rcs $@ $^
+
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(call SAY,CC,$<)
@@ -93,7 +99,7 @@ $(foreach isa,$(ISAS),$(eval $(call SIMD_RULE,$(isa))))
 # loops over tensors: let the compiler vectorise them
 $(BUILD)/runtime/cpu/%.o: OPT := $(OPT) -O3
 
-$(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(SUPPORT_OBJ) $(SERVER_LIB) $(LIB)
+$(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(SUPPORT_LIB) $(SERVER_LIB) $(LIB)
 	$(call SAY,LD,$@)
 	$(Q)$(CC) $(LDFLAGS_ALL) $^ -o $@ -lcmocka -lmicrohttpd $(LIBS)
 

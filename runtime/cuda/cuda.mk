@@ -108,7 +108,7 @@ CUDA_TEST_ENV = QUERN_PLUGIN_DIR=$(abspath $(BUILD)) $(if $(CUDA_EMU_DIR),\
     LD_LIBRARY_PATH=$(abspath $(CUDA_EMU_DIR))$${LD_LIBRARY_PATH:+:$$LD_LIBRARY_PATH})
 
 $(BUILD)/tests/cuda/test_%: $(BUILD)/tests/cuda/test_%.o $(CUDA_SUPPORT_OBJ) \
-        $(SUPPORT_OBJ) $(SERVER_LIB) $(LIB)
+        $(SUPPORT_LIB) $(SERVER_LIB) $(LIB)
 	$(call SAY,LD,$@)
 	$(Q)$(CC) $(LDFLAGS_ALL) $^ -o $@ -lcmocka -lmicrohttpd $(LIBS)
 

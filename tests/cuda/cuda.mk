@@ -92,7 +92,7 @@ cuda-stand-ins: $(CUDA_TEST_BIN)
 
 CARD := $(BUILD)/tests/cuda/card/card
 CARD_POISON := $(BUILD)/tests/cuda/card/libpoison.so
-$(CARD): $(CARD).o $(BUILD)/tests/cuda/card/networks.o $(SUPPORT_OBJ) $(SERVER_LIB) $(LIB)
+$(CARD): $(CARD).o $(BUILD)/tests/cuda/card/networks.o $(SUPPORT_LIB) $(SERVER_LIB) $(LIB)
 	$(call SAY,LD,$@)
 	$(Q)$(CC) $(LDFLAGS_ALL) $^ -o $@ -lcmocka -lmicrohttpd $(LIBS)
 $(CARD_POISON): tests/cuda/card/poison.c
