@@ -145,11 +145,16 @@ asan: ## unit and end-to-end tests under AddressSanitizer and UBSan
 	$(MAKE) --no-print-directory BUILD=build-asan OPT=-O1 SAN="$(ASAN)" \
 	    unit replay e2e
 # what runs here is the plug-in's host code, and our kernels compiled for the host
+ifeq ($(HAVE_CUDA),)
+cuda-asan:
+	@echo "SKIP 1: emulated CUDA: $(strip $(NO_CUDA))"
+else
 cuda-asan: ## tests of the plug-in on emulated CUDA under AddressSanitizer and UBSan
 	$(MAKE) --no-print-directory BUILD=build-asan OPT=-O1 SAN="$(ASAN)" \
 	    cuda-stand-ins
 	LSAN_OPTIONS=suppressions=$(CURDIR)/tests/cuda/emu/lsan.supp:print_suppressions=0 \
 	    $(MAKE) --no-print-directory BUILD=build-asan OPT=-O1 SAN="$(ASAN)" cuda-unit
+endif
 tsan: ## unit and end-to-end tests under ThreadSanitizer
 	$(MAKE) --no-print-directory BUILD=build-tsan OPT=-O1 \
 	    SAN="-fsanitize=thread -fno-omit-frame-pointer" \

@@ -6,10 +6,13 @@
 #
 # Nothing of CUDA is linked: driver and libraries are opened by name at run time.
 
-NVCC ?= $(firstword $(shell command -v nvcc 2>/dev/null) \
-          $(wildcard /usr/local/cuda/bin/nvcc))
+NVCC ?= $(firstword $(if $(CUDA_HOME),$(wildcard $(CUDA_HOME)/bin/nvcc)) \
+          $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
 CUDA_HOME ?= $(if $(NVCC),$(patsubst %/bin/nvcc,%,$(NVCC)))
 HAVE_CUDA := $(if $(NVCC),$(wildcard $(CUDA_HOME)/include/cuda.h))
+# what to say where it is not whole
+NO_CUDA = $(if $(NVCC),$(CUDA_HOME)/include/cuda.h is not there,nvcc is not here) \
+    (CUDA 13 is needed; CUDA_HOME=DIR says where)
 CUDA_ARCHS ?= 90
 
 CUDA_ALL_ARCHS = 75 80 86 89 90 100 110 120
@@ -48,7 +51,7 @@ ifneq ($(HAVE_CUDA),)
 cuda: $(CUDA_LIB) ## the CUDA plug-in (CUDA_ARCHS="75 90", or all)
 else
 cuda:
-	@echo "no CUDA plug-in: nvcc is not here (CUDA_HOME says where it is)"
+	@echo "no CUDA plug-in: $(strip $(NO_CUDA))"
 endif
 
 # once more when the list of architectures is another
@@ -71,7 +74,7 @@ cuda-ptxas: $(CUDA_FATBIN) ## registers, memory and spills of kernels; fails on 
 	$(Q)sed -n '/^## Families/,/^| all/p' $(CUDA_IMAGES)/PTXAS.md
 else
 cuda-ptxas:
-	@echo "SKIP 1: ptxas: nvcc is not here (CUDA_HOME)"
+	@echo "SKIP 1: ptxas: $(strip $(NO_CUDA))"
 endif
 
 $(BUILD)/pic/runtime/cuda/images.o: $(CUDA_FATBIN) $(CUDA_IMAGES)/archs

@@ -130,7 +130,9 @@ static qn_status open_all(qn_accels *a, const int *ordinals, uint32_t n,
     char path[PATH_MAX];
     void *driver = dlopen(driver_name, RTLD_LAZY | RTLD_LOCAL);
     if (!driver)
-        return qn_fail(err, QN_NOT_FOUND, "no CUDA driver: %s", why());
+        return qn_fail(err, QN_NOT_FOUND,
+                       "no CUDA driver: %s; NVIDIA's driver 580 or newer "
+                       "brings it", why());
     qn_status st = find_plugin(path, err);
     if (st == QN_OK)
         st = load(a, path, err);

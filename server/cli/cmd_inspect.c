@@ -196,10 +196,11 @@ static void print_fusion(const qn_plan_report *r)
     if (!f->saved)
         return;
     printf("fusion   %u launches instead of %u: %u activations and %u sums with "
-           "the kernel before,\n", r->launches, r->launches + f->saved,
+           "the kernel before\n", r->launches, r->launches + f->saved,
            f->activations, f->sums);
-    printf("         %u chains of %u operators, %u attentions\n", f->chains,
-           f->chain_steps, f->attention);
+    if (f->chains || f->attention)
+        printf("         %u chains of %u operators, %u attentions\n", f->chains,
+               f->chain_steps, f->attention);
 }
 
 static void print_memory(const inspection *in, size_t rows)
@@ -207,7 +208,7 @@ static void print_memory(const inspection *in, size_t rows)
     const qn_plan_report *r = &in->report;
     char a[QN_BYTES_TEXT], b[QN_BYTES_TEXT], c[QN_BYTES_TEXT];
     printf("\nstatic   %s (packed %s, plain %s); %u kernels, %u folded, "
-           "%u fused\n",
+           "%u normalisations folded in\n",
            qn_bytes_text(in->memory.bytes, a), qn_bytes_text(in->memory.packed, b),
            qn_bytes_text(in->memory.plain, c), in->memory.kernels,
            in->memory.folded_nodes, in->memory.fused_nodes);

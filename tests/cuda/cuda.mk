@@ -45,7 +45,7 @@ cuda-e2e: $(QUERN) cuda cuda-emu ## the server on emulated cards
 	sh tests/cuda/startup.sh $(QUERN)
 else
 cuda-emu cuda-check cuda-stand-ins cuda-unit cuda-verify cuda-e2e:
-	@echo "SKIP 1: emulated CUDA: nvcc or cuda.h is not here (CUDA_HOME)"
+	@echo "SKIP 1: emulated CUDA: $(strip $(NO_CUDA))"
 endif
 
 # Functions of our own stay inside, so that stand-ins find the driver's alone.

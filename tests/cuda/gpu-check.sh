@@ -63,6 +63,15 @@ if [ "$build" ]; then
     build_s=$(($(date +%s) - at))
 fi
 begin=$(date +%s)
+if ! [ -x $card ]; then
+    echo "gpu-check: $card is not built: make gpu-check-build, where nvcc is"
+    exit 1
+fi
+# without a card there is nothing to tell
+timeout 60 $card open >"$tmp/o" 2>"$tmp/e" || {
+    echo "gpu-check: no card could be opened: $(cat "$tmp/e" "$tmp/o" | tail -n 1)"
+    exit 1
+}
 
 # left LIMIT: seconds that a part may take: LIMIT, or what is left of the budget
 left() {
