@@ -26,8 +26,8 @@ static void answer(const char *const *paths, uint32_t n, uint32_t streams,
     qn_model_files files;
     qn_graph *graph;
     qn_runtime *runtime;
-    qn_session *session;
-    qn_plan *plan;
+    qn_session *session = NULL;
+    qn_plan *plan = NULL;
     qn_run run;
     qn_ledger_state ledger;
     qn_error err = { 0 };

@@ -24,7 +24,7 @@ EMU_CXX = $(if $(findstring clang,$(CC)),clang++,g++)
 EMU_CXXFLAGS = -std=c++17 -x c++ -DQN_CUDA_EMU -I. -Itests/cuda/emu $(OPT) -g -fPIC \
     -pthread -fvisibility=hidden -fno-math-errno -fno-trapping-math -ffp-contract=off \
     -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wvla -Wundef -Wformat=2 \
-    -Wno-unknown-pragmas -Wno-sign-conversion $(WERROR) $(SAN) $(CXXFLAGS)
+    -Wno-unknown-pragmas -Wno-sign-conversion -Wno-unused-function $(WERROR) $(SAN) $(CXXFLAGS)
 
 .PHONY: cuda-emu cuda-check cuda-stand-ins cuda-verify cuda-e2e
 ifneq ($(HAVE_CUDA),)
