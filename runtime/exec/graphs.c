@@ -84,12 +84,18 @@ static void move_leases(const qn_instance *i, bool keep)
     move_parts(i->slot->ledger, &i->device_lease, keep);
 }
 
-/* No lock held, in no list. */
-static void destroy(qn_instance *i)
+/* The graph goes; the leases are charged by their own classes again. */
+static void free_graph(const qn_instance *i)
 {
     i->slot->accel->ops->graph_free(i->slot->accel, i->graph);
     qn_ledger_give_back(i->slot->ledger, QN_MEM_GRAPH, i->bytes);
     move_leases(i, false);
+}
+
+/* No lock held, in no list. */
+static void destroy(qn_instance *i)
+{
+    free_graph(i);
     qn_pool_release(i->runtime->pool, &i->lease);
     qn_pool_release(i->slot->pool, &i->device_lease);
     qn_free(i);
@@ -143,9 +149,7 @@ void qn_graphs_forget(qn_run *run)
     pthread_mutex_lock(&i->slot->graph_lock);
     leave_plan(i);
     pthread_mutex_unlock(&i->slot->graph_lock);
-    i->slot->accel->ops->graph_free(i->slot->accel, i->graph);
-    qn_ledger_give_back(i->slot->ledger, QN_MEM_GRAPH, i->bytes);
-    move_leases(i, false);
+    free_graph(i);
     qn_free(i); /* the run has the leases */
 }
 
