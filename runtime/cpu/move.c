@@ -131,35 +131,13 @@ static qn_status launch_tile(const qn_launch *k)
     return QN_OK;
 }
 
-/*
- * Depth C' is (by, bx, C) in mode DCR and (C, by, bx) in mode CRD; SpaceToDepth
- * makes the former. In the wide tensor [N, C, H, W], row h * b + by and column
- * w * b + bx: six loops n, c, h, by, w, bx on both sides.
- */
 static qn_status launch_block(const qn_launch *k)
 {
-    bool depth = !strcmp(k->node->op_name, "DepthToSpace");
-    const qn_shape *wide = depth ? &k->out[0].shape : &k->in[0].shape;
-    const qn_shape *deep = depth ? &k->in[0].shape : &k->out[0].shape;
-    bool crd = depth && !strcmp(qn_node_string(k->node, "mode", "DCR"), "CRD");
-    int64_t b = qn_node_int(k->node, "blocksize", 1), ws[QN_MAX_RANK],
-            ds[QN_MAX_RANK], c = wide->dims[1];
+    qn_copy_loop loops[QN_BLOCK_LOOPS];
     qn_strided s = { 0 };
-    qn_strides(wide, ws);
-    qn_strides(deep, ds);
-    const struct {
-        int64_t n, wide, deep;
-    } loops[] = {
-        { wide->dims[0], ws[0], ds[0] },
-        { c, ws[1], crd ? ds[1] * b * b : ds[1] },
-        { deep->dims[2], ws[2] * b, ds[2] },
-        { b, ws[2], crd ? ds[1] * b : ds[1] * c * b },
-        { deep->dims[3], ws[3] * b, ds[3] },
-        { b, ws[3], crd ? ds[1] : ds[1] * c },
-    };
-    for (size_t i = 0; i < sizeof loops / sizeof loops[0]; i++)
-        qn_strided_add(&s, loops[i].n, depth ? loops[i].deep : loops[i].wide,
-                       depth ? loops[i].wide : loops[i].deep);
+    qn_block_loops(k->node, &k->in[0].shape, &k->out[0].shape, loops);
+    for (int i = 0; i < QN_BLOCK_LOOPS; i++)
+        qn_strided_add(&s, loops[i].n, loops[i].in, loops[i].out);
     qn_strided_copy(k->team, &s, qn_dtype_size(k->in[0].dtype), k->in[0].data,
                     k->out[0].data);
     return QN_OK;

@@ -60,15 +60,6 @@ void qn_strided_add(qn_strided *s, int64_t dim, int64_t in, int64_t out)
     s->rank++;
 }
 
-void qn_strides(const qn_shape *shape, int64_t strides[QN_MAX_RANK])
-{
-    int64_t s = 1;
-    for (int i = shape->rank - 1; i >= 0; i--) {
-        strides[i] = s;
-        s *= shape->dims[i];
-    }
-}
-
 /* ---- inner loops; [from, to) counts bytes, units or tile rows ---- */
 
 static void run_inner(const copy_job *j, const char *in, char *out,

@@ -12,6 +12,7 @@
 #define QN_CPU_STRIDED_H
 
 #include "runtime/exec/kernel.h"
+#include "runtime/ops/move.h"
 
 enum { QN_STRIDED_RANK = 2 * QN_MAX_RANK };
 
@@ -32,8 +33,5 @@ void qn_strided_copy(qn_team *team, const qn_strided *s, size_t size,
 
 /* Fill n elements at `out` with the one at `value`. */
 void qn_fill(void *out, const void *value, size_t size, int64_t n);
-
-/* Row-major strides in elements. */
-void qn_strides(const qn_shape *shape, int64_t strides[QN_MAX_RANK]);
 
 #endif

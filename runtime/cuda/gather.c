@@ -139,7 +139,7 @@ static qn_status prepare_elements(qn_prepare *p, qn_error *err)
     if (st != QN_OK)
         return st;
     struct qn_gather_elements_args *a = &s->args.elements;
-    qn_row_strides(data, strides);
+    qn_strides(data, strides);
     *a = (struct qn_gather_elements_args){
         .n = s->checks.n, .dim = data->dims[axis], .along = strides[axis],
         .axis = axis, .rank = index->rank, .unit = (uint32_t)s->size,
@@ -181,7 +181,7 @@ static qn_status prepare_nd(qn_prepare *p, qn_error *err)
     if (st != QN_OK)
         return st;
     struct qn_gather_nd_args *a = &s->args.nd;
-    qn_row_strides(data, strides);
+    qn_strides(data, strides);
     s->run = qn_shape_product(data, batch + depth, data->rank);
     s->items = qn_shape_product(index, 0, index->rank - 1);
     s->checks.depth = depth;

@@ -44,8 +44,8 @@ static qn_status prepare_transpose(qn_prepare *p, qn_error *err)
     qn_status st = qn_transpose_perm(p->node, in->rank, perm, err);
     if (st != QN_OK)
         return st;
-    qn_row_strides(in, from);
-    qn_row_strides(out, to);
+    qn_strides(in, from);
+    qn_strides(out, to);
     for (int d = 0; d < out->rank; d++)
         qn_loops_add(&l, out->dims[d], from[perm[d]], to[d]);
     return finish_prepare(p, &l, 0, err);
@@ -58,8 +58,8 @@ static qn_status prepare_expand(qn_prepare *p, qn_error *err)
     int64_t from[QN_MAX_RANK], to[QN_MAX_RANK];
     int lead = out->rank - in->rank;
     qn_loops l = { 0 };
-    qn_row_strides(in, from);
-    qn_row_strides(out, to);
+    qn_strides(in, from);
+    qn_strides(out, to);
     for (int d = 0; d < out->rank; d++) {
         bool repeat = d < lead || in->dims[d - lead] == 1;
         qn_loops_add(&l, out->dims[d], repeat ? 0 : from[d - lead], to[d]);
@@ -73,8 +73,8 @@ static qn_status prepare_tile(qn_prepare *p, qn_error *err)
     const qn_shape *in = &p->in[0].shape, *out = &p->out[0].shape;
     int64_t from[QN_MAX_RANK], to[QN_MAX_RANK];
     qn_loops l = { 0 };
-    qn_row_strides(in, from);
-    qn_row_strides(out, to);
+    qn_strides(in, from);
+    qn_strides(out, to);
     for (int d = 0; d < out->rank; d++) {
         int64_t repeats = in->dims[d] ? out->dims[d] / in->dims[d] : 0;
         qn_loops_add(&l, repeats, 0, to[d] * in->dims[d]);
@@ -83,35 +83,13 @@ static qn_status prepare_tile(qn_prepare *p, qn_error *err)
     return finish_prepare(p, &l, 0, err);
 }
 
-/*
- * Depth C' is (by, bx, C) in mode DCR and (C, by, bx) in mode CRD; SpaceToDepth
- * makes the former. In the wide tensor [N, C, H, W], row h * b + by and column
- * w * b + bx: six loops n, c, h, by, w, bx on both sides.
- */
 static qn_status prepare_block(qn_prepare *p, qn_error *err)
 {
-    bool depth = !strcmp(p->node->op_name, "DepthToSpace");
-    const qn_shape *wide = depth ? &p->out[0].shape : &p->in[0].shape;
-    const qn_shape *deep = depth ? &p->in[0].shape : &p->out[0].shape;
-    bool crd = depth && !strcmp(qn_node_string(p->node, "mode", "DCR"), "CRD");
-    int64_t b = qn_node_int(p->node, "blocksize", 1), ws[QN_MAX_RANK],
-            ds[QN_MAX_RANK], c = wide->dims[1];
+    qn_copy_loop loops[QN_BLOCK_LOOPS];
     qn_loops l = { 0 };
-    qn_row_strides(wide, ws);
-    qn_row_strides(deep, ds);
-    const struct {
-        int64_t n, wide, deep;
-    } loops[] = {
-        { wide->dims[0], ws[0], ds[0] },
-        { c, ws[1], crd ? ds[1] * b * b : ds[1] },
-        { deep->dims[2], ws[2] * b, ds[2] },
-        { b, ws[2], crd ? ds[1] * b : ds[1] * c * b },
-        { deep->dims[3], ws[3] * b, ds[3] },
-        { b, ws[3], crd ? ds[1] : ds[1] * c },
-    };
-    for (size_t i = 0; i < sizeof loops / sizeof loops[0]; i++)
-        qn_loops_add(&l, loops[i].n, depth ? loops[i].deep : loops[i].wide,
-                     depth ? loops[i].wide : loops[i].deep);
+    qn_block_loops(p->node, &p->in[0].shape, &p->out[0].shape, loops);
+    for (int i = 0; i < QN_BLOCK_LOOPS; i++)
+        qn_loops_add(&l, loops[i].n, loops[i].in, loops[i].out);
     return finish_prepare(p, &l, 0, err);
 }
 
@@ -130,8 +108,8 @@ static qn_status prepare_slice(qn_prepare *p, qn_error *err)
         &(qn_infer){ .node = p->node, .n_in = p->n_in, .in = in }, &slice, err);
     if (st != QN_OK)
         return st;
-    qn_row_strides(data, from);
-    qn_row_strides(&p->out[0].shape, to);
+    qn_strides(data, from);
+    qn_strides(&p->out[0].shape, to);
     for (int d = 0; d < data->rank; d++) {
         int m = qn_memory_axis(p->node, data->rank, d);
         offset += slice.start[d] * from[m];

@@ -50,7 +50,7 @@ static void plan_axes(pad_state *s, const qn_pad *p, const qn_node *node,
     int64_t strides[QN_MAX_RANK];
     int logical[QN_MAX_RANK] = { 0 }, last = -1, n = 0;
     bool plain = false; /* the axis before has no pads either */
-    qn_row_strides(in, strides);
+    qn_strides(in, strides);
     for (int d = 0; d < in->rank; d++)
         logical[qn_memory_axis(node, in->rank, d)] = d;
     for (int m = 0; m < in->rank; m++)

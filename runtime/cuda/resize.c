@@ -139,7 +139,7 @@ static void add_dims(resize_state *s, const qn_node *node, const qn_shape *in,
     struct qn_resize_args *a = &s->args;
     int64_t strides[QN_MAX_RANK];
     int logical[QN_MAX_RANK] = { 0 };
-    qn_row_strides(in, strides);
+    qn_strides(in, strides);
     for (int d = 0; d < r->rank; d++)
         logical[qn_memory_axis(node, r->rank, d)] = d;
     for (int m = r->rank - 1; m >= 0; m--) {

@@ -117,7 +117,7 @@ static qn_status prepare_elements(qn_prepare *p, qn_error *err)
     if (st != QN_OK)
         return st;
     struct qn_scatter_args *a = &s->args;
-    qn_row_strides(data, strides);
+    qn_strides(data, strides);
     a->n = qn_count(&p->in[1]);
     a->run = 1;
     a->rank = index->rank;

@@ -44,15 +44,6 @@ void qn_loops_add(qn_loops *l, int64_t dim, int64_t in, int64_t out)
     l->rank++;
 }
 
-void qn_row_strides(const qn_shape *shape, int64_t strides[QN_MAX_RANK])
-{
-    int64_t s = 1;
-    for (int d = shape->rank - 1; d >= 0; d--) {
-        strides[d] = s;
-        s *= shape->dims[d];
-    }
-}
-
 /* Innermost first, neighbours merged; false if there is no element. */
 static bool reduce(qn_loops *l)
 {

@@ -8,6 +8,7 @@
 
 #include "runtime/cuda/kernel.h"
 #include "runtime/cuda/kernels/strided.h"
+#include "runtime/ops/move.h"
 
 /* Zero-initialise. */
 typedef struct qn_loops {
@@ -18,9 +19,6 @@ typedef struct qn_loops {
 /* A loop more; strides in elements, 0 or negative ones in the input too. Order
  * does not matter. At most QN_STRIDED_DIMS loops of other than one turn. */
 void qn_loops_add(qn_loops *l, int64_t dim, int64_t in, int64_t out);
-
-/* Row-major strides in elements. */
-void qn_row_strides(const qn_shape *shape, int64_t strides[QN_MAX_RANK]);
 
 typedef enum qn_strided_way {
     QN_WAY_NOTHING, /* no elements */

@@ -10,6 +10,46 @@
 
 #include <string.h>
 
+void qn_strides(const qn_shape *shape, int64_t strides[QN_MAX_RANK])
+{
+    int64_t s = 1;
+    for (int i = shape->rank - 1; i >= 0; i--) {
+        strides[i] = s;
+        s *= shape->dims[i];
+    }
+}
+
+/*
+ * Depth C' is (by, bx, C) in mode DCR and (C, by, bx) in mode CRD; SpaceToDepth
+ * makes the former. In the wide tensor [N, C, H, W], row h * b + by and column
+ * w * b + bx: six loops n, c, h, by, w, bx on both sides.
+ */
+void qn_block_loops(const qn_node *node, const qn_shape *in,
+                    const qn_shape *out, qn_copy_loop loops[QN_BLOCK_LOOPS])
+{
+    bool depth = !strcmp(node->op_name, "DepthToSpace");
+    const qn_shape *wide = depth ? out : in, *deep = depth ? in : out;
+    bool crd = depth && !strcmp(qn_node_string(node, "mode", "DCR"), "CRD");
+    int64_t b = qn_node_int(node, "blocksize", 1), ws[QN_MAX_RANK],
+            ds[QN_MAX_RANK], c = wide->dims[1];
+    qn_strides(wide, ws);
+    qn_strides(deep, ds);
+    const struct {
+        int64_t n, wide, deep;
+    } rows[QN_BLOCK_LOOPS] = {
+        { wide->dims[0], ws[0], ds[0] },
+        { c, ws[1], crd ? ds[1] * b * b : ds[1] },
+        { deep->dims[2], ws[2] * b, ds[2] },
+        { b, ws[2], crd ? ds[1] * b : ds[1] * c * b },
+        { deep->dims[3], ws[3] * b, ds[3] },
+        { b, ws[3], crd ? ds[1] : ds[1] * c },
+    };
+    for (int i = 0; i < QN_BLOCK_LOOPS; i++)
+        loops[i] = (qn_copy_loop){ rows[i].n,
+                                   depth ? rows[i].deep : rows[i].wide,
+                                   depth ? rows[i].wide : rows[i].deep };
+}
+
 /* ---- Transpose ---- */
 
 qn_status qn_transpose_perm(const qn_node *node, int rank,

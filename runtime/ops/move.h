@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the operators that only move elements share between their shape rules
- * (runtime/ops/) and their kernels (runtime/cpu/): type sets by version, and
+ * (runtime/ops/) and their kernels on each device: type sets by version, and
  * arguments resolved from attributes and input values into one plain struct.
  *
  * The resolving functions read node, n_in and in[] of a qn_infer; input shapes
@@ -56,6 +56,22 @@ QN_NODISCARD qn_status qn_check_output(const qn_infer *in, uint32_t i,
 
 /* Axes [first, last) whose sizes Shape gives, by `start` and `end`. */
 void qn_shape_range(const qn_node *node, int rank, int *first, int *last);
+
+/* Row-major strides in elements. */
+void qn_strides(const qn_shape *shape, int64_t strides[QN_MAX_RANK]);
+
+/* A loop of a copy: its turns, and what one more of them is in elements of the
+ * input and of the output. */
+typedef struct qn_copy_loop {
+    int64_t n, in, out;
+} qn_copy_loop;
+
+/* ---- DepthToSpace, SpaceToDepth ---- */
+
+enum { QN_BLOCK_LOOPS = 6 };
+/* The loops of either, over accepted shapes. */
+void qn_block_loops(const qn_node *node, const qn_shape *in,
+                    const qn_shape *out, qn_copy_loop loops[QN_BLOCK_LOOPS]);
 
 /* ---- Transpose ---- */
 
